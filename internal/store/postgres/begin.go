@@ -13,7 +13,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// The statements of the two trips, prepared on each connection of the writers: within a trip no answer is waited for.
+// Names of the statements of Begin's two trips, which are prepared on each connection of the pool writers. A trip sends several statements
+// and then reads all answers.
 const (
 	stmtOpen          = "sendcode_open"
 	stmtLock          = "sendcode_lock"
@@ -26,19 +27,19 @@ const (
 	stmtCommit        = "sendcode_commit"
 )
 
-// What the second trip writes beside the rows of sends and verifications.
+// Statements of the second trip: the number of sends of joined verifications, and the rows of the table flights.
 const (
 	joinSQL    = `UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends) WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
 	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) SELECT u.id, u.due_at, 1, false, u.channel, u.expires_at FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[]) AS u(id, due_at, channel, expires_at)`
 )
 
-// beginTimeout bounds a Begin with its retries. It is less than store.CallTimeout, so that callers get the answer.
+// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.
 const beginTimeout = 4 * time.Second
 
 // beginStatements are the statements of Begin.
 func (p *DB) beginStatements() []statement {
 	return []statement{
-		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
+		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtCandidates, p.sql(candidatesSQL)},
@@ -71,7 +72,7 @@ func (p *DB) decideBatch(batch []*call) {
 func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	answers, err := p.tripWithRetry(ctx, batch)
 	if len(batch) > 1 && oneCallFailed(err) {
-		// One of them fails the others; alone it fails itself.
+		// One call made the batch fail. Repeated alone, only that call fails.
 		for _, x := range batch {
 			p.decideBatchWithin(ctx, []*call{x})
 		}
@@ -96,9 +97,9 @@ func oneCallFailed(err error) bool {
 	return rolledBack(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// tripWithRetry makes both trips, and repeats them once after a lost connection, a read-only server or a lost race. This is safe even if
-// the first transaction was committed: its rows are found by their IDs, and a transaction that still runs holds the recipients'
-// locks. The error wraps ErrUncertain if rows may have been written.
+// tripWithRetry makes both trips. It repeats them once if the connection was lost, the server is read-only, or the transaction was rolled
+// back for a deadlock or a conflict. This is safe even if the first transaction was committed: the second finds the rows by their IDs,
+// and a first transaction that still runs holds the recipients' locks. The error wraps ErrUncertain if rows may have been written.
 func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error) {
 	answers, sure, err := p.bothTrips(ctx, batch)
 	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
@@ -122,7 +123,7 @@ func beginError(sure bool, err error) error {
 	return store.Uncertain(postgresCause(err))
 }
 
-// answerRepeated answers a Begin whose row exists already, with that row as it was first written.
+// answerRepeated returns the answer to a Begin whose send has a row already; see gate.AnswerRepeated.
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
@@ -135,7 +136,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 	return gate.AnswerRepeated(in, story.Send, v)
 }
 
-// maxRefusals is how many rows one statement writes.
+// maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
 // Refused implements Refusals.

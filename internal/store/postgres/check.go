@@ -9,14 +9,14 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// All tries of one recipient's codes go one after the other: the count of its failures must hold until the next is
-// counted. The lock is a statement of its own, so that the next one's snapshot is younger than it.
+// Checks of one recipient's codes are counted one after the other, under a lock: else two checks could both pass the bound on failed
+// checks. The lock is a separate statement, so that the snapshot of the next statement is younger than the lock.
 const (
 	lockTriesSQL = `
 SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1))
 FROM verifications v WHERE v.id = @id`
 
-	// lockRecipientSQL takes the same lock for one who has no verification at hand.
+	// lockRecipientSQL takes the same lock by app, channel and recipient, without a verification.
 	lockRecipientSQL = `
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`
 
@@ -38,7 +38,7 @@ WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v
 
 var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 
-// Attempt implements Verifications. It counts one try of a code in one round trip.
+// Attempt implements Verifications, in one round trip.
 func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
 	if !store.ValidTexts(id) {
 		return v, false, now, store.ErrNotFound

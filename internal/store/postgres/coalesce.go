@@ -10,12 +10,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of the coalescer. Two writers keep the database busy while one of them waits for its disk; more add contention
-// and make the round trips smaller.
+// Bounds of a batcher. With two writers, one uses the database while the other waits for the disk; more writers would add contention and
+// make the batches smaller.
 const (
 	maxWriters = 2
-	maxShared  = 256   // intents in one round trip
-	maxWaiting = 10000 // calls; beyond them the log is away, for all that callers can tell
+	maxShared  = 256   // calls in one round trip
+	maxWaiting = 10000 // queued calls; further calls fail with ErrUnavailable
 )
 
 var (
@@ -23,17 +23,18 @@ var (
 	errFull   = errors.New("too many calls wait for the log")
 )
 
-// waiting is one call on its way.
+// waiting is one call in a batcher.
 type waiting[In, Answer any] struct {
 	in     In
-	held   store.Held // the row that it writes
-	key    int64
+	held   store.Held // the row and attempt that it writes
+	key    int64      // calls with the same key never run at the same time
 	answer Answer
 	err    error
-	done   chan struct{} // closed when answer and err are there
+	done   chan struct{} // closed when answer and err are set
 }
 
-// The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is that of its row.
+// The types of calls: Begin, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the key of
+// the others is rowKey of their row.
 type (
 	call       = waiting[store.Intent, store.Begun]
 	ending     = waiting[store.Outcome, bool]
@@ -41,18 +42,17 @@ type (
 	eventEnd   = waiting[store.AppEventEnd, bool]
 )
 
-// batcher lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
-// there is no window in which it would wait for others. Of the calls with one key at most one is under way, in all
-// round trips together: two in one statement would not see each other's row, and in two statements the second would
-// hold up all calls that share its round trip.
+// batcher runs calls in batches: calls that arrive while all writers are busy share the next round trip. With a free writer, a call runs
+// at once; it never waits for others to join. At most one call of each key is under way at a time. Two in one batch would not see each
+// other's rows; in two batches, the second would wait for the first one's lock and delay all calls of its batch.
 type batcher[In, Answer any] struct {
-	run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
-	most    int                          // round trips at once
+	run     func([]*waiting[In, Answer]) // makes one round trip and calls finish for every call
+	most    int                          // most writers at once
 	mu      sync.Mutex
 	queued  []*waiting[In, Answer]
-	busy    map[int64]bool // keys under way
+	busy    map[int64]bool // keys of the calls under way
 	writers sync.WaitGroup
-	active  int
+	active  int // writers now
 	closed  bool
 }
 
@@ -84,7 +84,7 @@ func (c *batcher[In, Answer]) submit(ctx context.Context, in In, held store.Held
 		return none, store.Unavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
 	}
 	select {
-	case <-x.done: // both at once: the answer is worth more
+	case <-x.done: // the answer came at the same time
 		return x.answer, x.err
 	default:
 		return none, store.Uncertain(ctx.Err())
@@ -134,8 +134,8 @@ func (c *batcher[In, Answer]) runBatches() {
 	}
 }
 
-// takeBatch removes the oldest calls whose keys are free from the queue and marks those keys busy. If there are none, the calling writer
-// ends: calls that are left share a key with another writer's batch, and that writer takes them afterwards.
+// takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and returns the calls. If there are none, it
+// returns nil, and the calling writer must end: all calls that are left have a key of another writer's batch, which takes them next.
 func (c *batcher[In, Answer]) takeBatch() []*waiting[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// words are those of Postgres but for its clock.
+// words is the dialect of Postgres, without the clock, which openAt sets.
 var words = sqldb.Dialect{
 	Typed: true,
 	Words: map[string]string{
 		"true": "true", "false": "false", "skip locked": "FOR UPDATE SKIP LOCKED", "lock": "FOR NO KEY UPDATE",
-		// As an array, a list is read once and before the rows that it names, whatever the planner thinks.
+		// With ARRAY, the planner always reads the subquery once and first, and then looks the rows up by their key.
 		"among": "= ANY (ARRAY(", "end": "))",
-		// By laterals with a limit: the planner can only look each up by its key.
+		// LATERAL with LIMIT 1: the planner can only look up each row by its key.
 		"of event": `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
 	},
@@ -38,11 +38,11 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	Latest:    latestSQL,
 	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
 	LockTries: lockRecipientSQL,
-	// Nothing is counted ahead while something is erased.
+	// The lock keeps CountHours from counting an hour during the erasure.
 	BeforeErase: []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL,
 		eraseCodesSQL},
 	BeforeForget: []string{patientSQL},
-	// verifications have ranges of pages by their time, which no other plan can read
+	// The BRIN index of verifications by time can only be read by a bitmap scan.
 	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`},
 }
 
@@ -81,7 +81,7 @@ func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect}) })
 }
 
-// Write implements Engine. The begin and the clock are one round trip.
+// Write implements Engine. BEGIN and the query of the clock are one round trip.
 func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		now, err := p.begin(ctx, c)
@@ -158,7 +158,7 @@ func (p *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }
 
-// deliveredSQL notes the minute in which there is a delivered message: the console finds these rows by it.
+// deliveredSQL adds the minute of a delivered message to the table minutes, by which minuteQuery finds such messages.
 const deliveredSQL = `
 INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
   ON CONFLICT DO NOTHING`
@@ -168,7 +168,7 @@ func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query st
 	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.NumberedArgs(args))
 }
 
-// latestSQL is one look at the index for each recipient, whatever the planner thinks of how many there are.
+// latestSQL reads the newest send and the newest refusal of each recipient. LATERAL makes the planner look up each recipient in the index.
 var latestSQL = `
 SELECT s.* FROM unnest(@recipients) AS h (recipient) CROSS JOIN LATERAL (
     (SELECT ` + sqldb.SendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > @now - @within

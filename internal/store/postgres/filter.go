@@ -18,10 +18,10 @@ func (p *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, erro
 	return p.Page(ctx, filter, query, args)
 }
 
-// postgresFilter is a filter in SQL of Postgres.
+// postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// matchesMany reports whether no other condition of the filter can be expected to match few rows.
+// matchesMany reports whether the filter has no condition that usually matches few rows, apart from app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
@@ -44,7 +44,7 @@ func (f postgresFilter) postgresQuery() (string, []any) {
 	return f.Query(words)
 }
 
-// The kind of a row is what one index of Postgres begins with, which so serves app, channel, purpose and any of them together.
+// The kind of a row is its app, channel and purpose. One index of Postgres begins with these columns; kindQuery uses it for each of them.
 const (
 	kindColumns = "s.app, s.channel, s.purpose"
 	kindNames   = "kind.app, kind.channel, kind.purpose"
@@ -91,7 +91,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, a
 			bound("", edge.elsewhere)
 		}
 	}
-	f.AddTimeRange(c, words, true) // as well, for what the bounds leave out
+	f.AddTimeRange(c, words, true) // the bounds have only one of From and After, and one of To and Before
 }
 
 // rareColumn returns the column that has its own index and in which few rows have the filter's value, and the filter without that
@@ -153,7 +153,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
 	f.AddTimeRange(&c, words, false)
-	f.addKindsUnindexed(&c) // the index of the time is the one
+	f.addKindsUnindexed(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args

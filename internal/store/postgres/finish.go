@@ -33,17 +33,17 @@ func (p *DB) finishStatements() []statement {
 	}
 }
 
-// All of these begin with the flights, whose rows say which attempt holds, and lock them; only then is sends touched, by the list of
-// the IDs and thus by its key, in the partitions from the first of them to the last. Lists are in the order of the IDs, so that two
-// statements do not wait for each other's rows in a circle.
+// Each of these statements first locks the rows of flights, which have the current attempt. Then it changes the rows of sends, by their
+// IDs, in the partitions between the smallest and the largest ID. The parameters are sorted by ID, so that two statements cannot
+// deadlock.
 
-// seenSQL notes the minutes in which a provider had sends; in order, so that two statements do not wait for each other in a circle.
+// seenSQL adds the minutes of a provider's sends to the table minutes, sorted, so that two statements cannot deadlock.
 const seenSQL = `, seen AS (
 INSERT INTO minutes (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM done WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
 )`
 
-// postponeSQL puts a batch of sends back, as finishSQL closes one.
+// postponeSQL postpones a batch of sends.
 const postponeSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
 UPDATE flights f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
@@ -58,7 +58,7 @@ RETURNING s.id, s.provider, s.logged_at
 )` + seenSQL + `
 SELECT id FROM done`
 
-// endedSQL closes a batch of sends.
+// endedSQL writes the outcomes of a batch of sends. It is the template of finishSQL and finishFullySQL.
 const endedSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
 DELETE FROM flights f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
@@ -74,8 +74,8 @@ RETURNING s.id, s.provider, s.logged_at{{columns}}
 )` + seenSQL + `{{more}}
 SELECT id FROM done`
 
-// A batch of which all was just sent and no app is told runs finishSQL. Any other runs finishFullySQL, which also gives places back,
-// notes failures, suppresses addresses that are shown to have no mailbox, and writes the apps' events.
+// finishSQL is for batches in which every outcome is Sent and has no event. finishFullySQL is for all others: it also writes failures,
+// refunds, suppressions and the apps' events.
 var (
 	finishSQL      = strings.NewReplacer("{{refund}}", "", "{{arrays}}", "", "{{names}}", "", "{{columns}}", "", "{{more}}", "").Replace(endedSQL)
 	finishFullySQL = strings.NewReplacer(
@@ -111,7 +111,8 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	return p.postponements.submit(ctx, postponement.Sanitized(), postponement.Held, rowKey(postponement.ID))
 }
 
-// rowKey hashes an ID to the key that keeps two changes of one row out of one statement; only one of them would be applied.
+// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out of one statement, which would apply only
+// one of them.
 func rowKey(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
@@ -135,7 +136,7 @@ func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], pa
 	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { return bytes.Compare(x.held.ID[:], y.held.ID[:]) })
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(sqlState(err), "40")) {
-		// One of them fails the others, by its data or by a lock; alone it fails itself.
+		// One call made the batch fail, by its data or a lock. Repeated alone, only that call fails.
 		for _, x := range batch {
 			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)
 		}
@@ -204,8 +205,8 @@ func postponeParameters(batch []*postponing) []any {
 	return p.Args(uuidParameter(batch[0].held.ID), uuidParameter(batch[len(batch)-1].held.ID))
 }
 
-// endEventsSQL closes a batch of attempts, as finishSQL closes sends. It asks for the state, not for due_at IS NOT NULL: the planner might
-// read the index of all that are due.
+// endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so that the planner does not read the index of
+// all due events.
 const endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,

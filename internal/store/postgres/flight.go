@@ -35,9 +35,9 @@ UPDATE flights f SET due_at = {{now}} + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL begins with the flights, as all that changes them does. SKIP LOCKED: what another replica takes at this moment is its own,
-// and what is being finished is no longer due. The first to expire of the 10,000 that are due longest have their turn: however many
-// wait, a look costs no more than to sort so many.
+// takeOverSQL locks the rows of flights first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is taking
+// over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more than
+// 10,000 rows.
 var takeOverSQL = `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM flights f
@@ -76,23 +76,24 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	return sqldb.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
-// overdue remembers, for each channel, up to which time no flight is due. Ended flights leave dead index entries until no
-// transaction can see them; a query from the oldest entry on would read them all each time.
+// overdue remembers, for each channel, up to which due time there are no flights, so that TakeOver need not search from the oldest on.
+// Ended flights leave dead index entries until no transaction can see them, and a search from the oldest would read all of these.
 type overdue struct {
 	mu    sync.Mutex
 	marks map[recipient.Channel]overdueMark
 }
 
 type overdueMark struct {
-	now   time.Time // of the last look, on the log's clock
-	whole time.Time // of the last one that began with the oldest
-	empty bool      // it left nothing that was due
+	now   time.Time // of the last search, on the log's clock
+	whole time.Time // of the last search from the oldest on
+	empty bool      // the last search took all rows that were due
 }
 
 const (
-	// lateCommit is longer than a transaction of ours may take. So long ago no row can have become due that a look did not see.
+	// lateCommit is longer than any transaction of the service may take. A row that was due lateCommit before a search is committed by then,
+	// so the search has seen it.
 	lateCommit = 10 * time.Second
-	// wholeLook is how often a look begins with the oldest all the same.
+	// wholeLook is how often a search starts from the oldest in any case.
 	wholeLook = 10 * time.Minute
 )
 

@@ -19,15 +19,14 @@ import (
 )
 
 const (
-	migrationLock = 0x73656e64636f6465 // "sendcode"; of the migration, so it must never change
-	lockRetries   = 12                 // of a migration that waited lock_timeout for a table: a minute in all
+	migrationLock = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
+	lockRetries   = 12                 // tries of a migration that waits for a table, each for lock_timeout: a minute in all
 )
 
-// Migrate brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
-// others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
-// migrations only add. An error names no part of the URL. The role that the service works as, if it is another than the URL's, is made
-// where it may be and gets its rights to the schema. Where the URL logs in as that very role, the schema is left alone: the owner has
-// migrated it before.
+// Migrate brings the schema of the database at url up to date. If several replicas call it at once, one migrates and the others wait; ctx
+// bounds the wait. It never migrates back: a schema newer than this program stays as it is, since migrations only add. It also creates
+// role, the role that the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs in as role, it
+// does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -83,7 +82,7 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		return nil, err
 	}
 	if err := locker.SessionLock(ctx, conn); err != nil {
-		if ctx.Err() != nil { // of which the driver may say that the connection is bad
+		if ctx.Err() != nil { // the driver may report only a bad connection
 			err = fmt.Errorf("another instance is migrating: %w", ctx.Err())
 		}
 		return nil, errors.Join(err, conn.Close())

@@ -45,7 +45,7 @@ func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, 
 	return name, err
 }
 
-// lockNotAvailable: it was waited for long enough.
+// lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.
 const lockNotAvailable = "55P03"
 
 // Expire implements Expirer. If no row of the oldest partition has to stay, the whole partition is dropped.

@@ -1,5 +1,5 @@
-// Package postgres is the store in a Postgres that replicas share: what begins, ends and takes over sends, counts hours, partitions,
-// migrations and rights.
+// Package postgres is the store in a Postgres that replicas share. It has the statements that begin, end and take over sends and that
+// store counts by hour, and the partitions, migrations and rights; sqldb has the other statements.
 package postgres
 
 import (
@@ -23,24 +23,24 @@ import (
 type DB struct {
 	sqldb.DB
 
-	writers   *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
-	finishers *pgxpool.Pool // of Finish, Postpone, Renew, TakeOver and the ends of events; see finisherSession
-	pool      *pgxpool.Pool
+	writers   *pgxpool.Pool // only for Begin, so that no slow reader delays it
+	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
+	pool      *pgxpool.Pool // for everything else
 	begins    *batcher[store.Intent, store.Begun]
 	endings   *batcher[store.Outcome, bool]
 
 	postponements *batcher[store.Postponement, bool]
 	eventEnds     *batcher[store.AppEventEnd, bool]
 
-	overdue overdue       // what TakeOver knows
-	between func([]*call) // called between the trips of a Begin, by tests; nil: nothing is
+	overdue overdue       // up to where TakeOver has searched
+	between func([]*call) // tests only: called between the two trips of a Begin; nil: not called
 
-	now  string       // the log's clock, in SQL
-	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
+	now  string       // SQL expression for the log's time
+	seen atomic.Int64 // the last time that the log's clock showed, µs since 1970; see boundsOf
 }
 
 const (
-	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
+	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
 	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
 	finisherConns  = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
@@ -49,22 +49,22 @@ const (
 	lifetime       = time.Hour
 )
 
-// session is how our connections are set up, unless the URL says otherwise.
+// session has the settings of all connections, unless the URL has other values.
 var session = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// No statement of ours runs for long, and one recipient's lock must not hold up the others in a round trip: it is
-	// waited for twice at most, in the round trip and then alone, within beginTimeout.
+	// All statements are short. One recipient's lock must not delay the others in a batch for long: a Begin waits for it at most twice, in
+	// the batch and then alone, within beginTimeout.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
-	// A client that vanished in the middle of a transaction holds its locks until the server notices.
+	// If a client vanishes during a transaction, its locks stay until the server notices.
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
-	// Every query has its index. These tables grow faster than the statistics that could talk the planner out of it.
+	// Every query has its index. The tables grow faster than their statistics, with which the planner might choose a full scan.
 	"enable_seqscan": "off",
-	// Each is in the order that is asked for, or looks a few rows up: no query gathers what several conditions leave.
+	// Every query reads an index in the order that it needs, or looks up a few rows; a bitmap scan would first collect all matches.
 	"enable_bitmapscan": "off",
 	"jit":               "off",
 }
@@ -72,22 +72,22 @@ var session = map[string]string{
 // writerSession is added to session for Begin.
 var writerSession = map[string]string{"idle_in_transaction_session_timeout": betweenTrips}
 
-// finisherSession is added to session for statements that join a list of IDs with the rows that have them. The planner expects one row
-// of such a join, whatever the list, and may choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and
-// 4,000 leases more than a second. A hash join costs the same for one ID and grows with the list.
+// finisherSession is added to session for statements that join a list of IDs with their rows. The planner expects one row from such a join,
+// whatever the length of the list, and may choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and
+// 4,000 leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
 var finisherSession = map[string]string{"enable_nestloop": "off"}
 
 // betweenTrips is how long a transaction of Begin may wait for its second trip: less than others wait for a lock, so that a replica that
 // stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, whose schema Migrate has made, and works there as role; if role is empty, as the
-// URL says. ctx bounds the opening. An error names no part of the URL.
+// Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if Migrate
+// has not brought the schema up to date. ctx bounds the opening. Errors do not contain the URL.
 func Open(ctx context.Context, url, role string) (*DB, error) {
 	return openAt(ctx, url, serverClock, role)
 }
 
-// openAt lets tests replace the log's clock.
+// openAt is Open with now, an SQL expression, as the log's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now}
 	p.DB = sqldb.DB{Dialect: words, Engine: p}
@@ -104,7 +104,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	return p, nil
 }
 
-// openPools opens the pools, checks the server and its schema, and returns the log's time. After an error some may be open.
+// openPools opens the pools, checks the server and its schema, and returns the log's time. After an error some pools may be open.
 func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, err error) {
 	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
 		return now, err
@@ -134,9 +134,9 @@ func (p *DB) closePools() {
 	}
 }
 
-// poolOptions say what a pool has that others do not.
+// poolOptions are the differences between the pools.
 type poolOptions struct {
-	conns      int32             // at most, of which one is kept open; 0: otherConns, unless the URL says pool_max_conns
+	conns      int32             // most connections, one of which stays open; 0: otherConns, unless the URL has pool_max_conns
 	session    map[string]string // settings besides session
 	statements []statement       // prepared on each connection, each with one generic plan
 }
@@ -155,8 +155,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
-	// A connection that died while it was idle must not make a write uncertain. Prepared statements, which are all repeated after a
-	// failure, are spared the round trip that others make after a pause.
+	// A connection that died while it was idle must not make a write uncertain. So pools without prepared statements ping a connection that
+	// was idle for 1 s. The others only look for unread bytes, since their calls are repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -215,7 +215,7 @@ func requireDurableCommits(ctx context.Context, conn *pgx.Conn) error {
 // Store is the database, feature by feature.
 func (p *DB) Store() store.Store { return store.New(p) }
 
-// Close implements Health. Calls under way are brought to their end.
+// Close implements Health. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
 	p.begins.close()
 	p.endings.close()
@@ -229,7 +229,7 @@ func (p *DB) Close() error {
 func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
-		p.pool.Reset() // its neighbours were made at the same time
+		p.pool.Reset() // the other connections are probably lost too
 		err = withConn(ctx, p.pool, f)
 	}
 	return store.Unavailable(postgresCause(err))

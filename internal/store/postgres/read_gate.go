@@ -16,11 +16,11 @@ import (
 	"sendcode/quota"
 )
 
-// What the first trip of a Begin reads in Postgres, after the recipients' locks were taken by a statement of its own: under READ
-// COMMITTED the snapshot of what follows is younger than the locks, and sees all that earlier holders committed.
+// The first trip of a Begin takes the recipients' locks in a separate statement, and then reads. Under READ COMMITTED, the snapshot of the
+// later statements is younger than the locks, so they see everything that earlier holders of the locks committed.
 
-// candidatesSQL reads the verifications that a batch may join, and locks them: checks go on meanwhile. A holder's are found by the
-// recipient's sends of the time that a verification may live.
+// candidatesSQL reads and locks the verifications that a batch may join; the row locks keep checks from changing them meanwhile. Those of a
+// holder are found by the recipient's recent sends.
 var candidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[]) WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
@@ -32,14 +32,14 @@ CROSS JOIN LATERAL (
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
 
-// resentSQL returns the subquery for the verifications whose codes were lately sent to a recipient. of is the prefix of the
-// parameter or column recipient.
+// resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column or
+// parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
         WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.MaxStale) + `) AND s.number > 0`
 }
 
-// The kinds of rows that gateSQL tells.
+// The kinds of rows that gateSQL returns.
 const (
 	clockRow = iota
 	repeatedRow
@@ -49,10 +49,10 @@ const (
 	triedRow
 )
 
-// gateSQL reads what decides a batch, in rows of several kinds. A recipient is looked up by bounds and in an order that only its index
-// has, and what else is asked of its rows is of use to no index: so there is one plan, whatever the planner knows of a month that was
-// made ahead. Bounds of IDs leave partitions out before the
-// statement begins, and say nothing that the times do not say while the log's clock is where it was last seen ($12 to $13).
+// gateSQL reads all facts by which a batch is decided, as rows of several kinds. The bounds and the order on recipients match only one
+// index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
+// partition. The bounds on IDs ($12 to $15) let Postgres skip partitions; $12 and $13 leave out no row that counts, if the log's clock is
+// where boundsOf assumes it.
 const gateSQL = `
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
@@ -93,8 +93,8 @@ SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, 
     OFFSET 0
 ) v`
 
-// spareRows is how many more rows of a bucket are read than its largest limit: where a limiter's clock went wrong, the newest rows are not
-// all of those that count.
+// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not be
+// the newest.
 const spareRows = 100
 
 // gateRow is one row of gateSQL.
@@ -114,7 +114,7 @@ type gateRow struct {
 type gateView struct {
 	now      time.Time
 	has      []gate.Facts // of each call
-	repeated []bool
+	repeated []bool       // of each call: its send has a row already
 }
 
 // addRow stores one row of gateSQL in the view.
@@ -229,14 +229,14 @@ func maxHistoryRows(in store.Intent) int {
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// bounds leave out the partitions that a batch does not need.
+// bounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
 type bounds struct {
-	from, to         time.Time // the log's clock is in here, or nothing is decided
-	first, last      uuid.UUID // of what may count
-	earliest, latest uuid.UUID // of what would be written
+	from, to         time.Time // assumed range of the log's time; if it is outside, the batch is read again
+	first, last      uuid.UUID // range of the rows that may count
+	earliest, latest uuid.UUID // range of the batch's own IDs
 }
 
-// clockBack is as far as the log's clock may be set back with what was logged before still counting.
+// clockBack is how far the log's clock may be set back so that rows logged before still count.
 const clockBack = 31 * 24 * time.Hour
 
 // boundsOf returns the ranges of IDs that a batch needs if the log's clock is at most an hour before and a day after near. The

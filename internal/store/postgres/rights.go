@@ -14,10 +14,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// The owner of a table can always give itself rights to it. So, if a role is configured, the service works as that role, and another
-// one migrates. The role gets its rights here, after each migration; on the table acts it may only read and add.
+// The owner of a table can always grant itself rights on it. So, if a role is configured, the service works as that role, and another user
+// owns and migrates the tables. The role gets its rights here, after each migration; on the table acts it may only SELECT and INSERT.
 
-// rights has the role's rights to each table; to tables that are not named here it has otherRights.
+// rights has the role's rights on some tables; on all others it has otherRights.
 var rights = map[string]string{
 	"acts":            "SELECT, INSERT",
 	"act_people":      "SELECT, INSERT, UPDATE (recipient, masked)",
@@ -28,8 +28,8 @@ var rights = map[string]string{
 // ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL returns the present schema and the tables in it that the migrating user owns. Rights to a partition are those to its
-// table.
+// ownTablesSQL returns the current schema and the tables in it that the migrating user owns, without partitions, which need no rights of
+// their own.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// countDelay is how long after its end an hour is counted: by then codes that were sent in it are approved or have expired
-	// (maxLife), and repeated refusals are no longer added to its rows.
+	// countDelay is how long after its end an hour is counted. By then its codes are approved or have expired (store.MaxLife), and no more
+	// refusals are added to its rows.
 	countDelay = time.Hour
-	// maxCountedAge is how far back hours are counted: two of the longest times that statistics are asked for.
+	// maxCountedAge is how far back hours are counted: twice the longest time range of the console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
 	// countLock is the key of the advisory lock under which one replica counts.
 	countLock = 0x73656e64636f6475
@@ -35,8 +35,8 @@ func bucketMiddle(bucket int64) time.Duration {
 	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
-// nextHourSQL is the newest that is over and not yet counted: @age is how far back. An hour with a row that is under way waits; there
-// are few such rows, and they have a table.
+// nextHourSQL selects the newest hour that ended countDelay ago, is at most @age old, and has no counts yet. It leaves out hours with a send
+// in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - @age AS since
@@ -48,11 +48,11 @@ SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sql
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
-// forgetHoursSQL deletes what is counted of hours that are too old.
+// forgetHoursSQL deletes the counts of hours that are older than @age.
 var forgetHoursSQL = sqldb.MapSlice([]string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
 	func(table string) string { return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)` })
 
-// countHourSQL counts the hour that begins at @hour. All of it is one statement and so one view of the log.
+// countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all counts come from one snapshot.
 var countHourSQL = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
@@ -112,10 +112,11 @@ func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// A recipient who is attacked may have left many rows.
+// patientSQL allows statements to take longer, since a recipient that was attacked may have many rows.
 const patientSQL = `SET LOCAL statement_timeout = '60s'`
 
-// eraseHoursSQL and eraseCodesSQL take what only the recipient had out of the counted domains and codes, while the rows still tell them.
+// eraseHoursSQL and eraseCodesSQL subtract a recipient's sends from the stored counts by domain and country. They run before the erasure
+// removes domain and country from the rows.
 var (
 	eraseHoursSQL = uncountSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,

@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer refuses settings in a connection's first message that it does not know. So they are made by a
-// statement after it, which every pooler passes on.
+// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler does not know. So a statement makes
+// those settings after the start; every pooler passes statements on.
 
-// atStart are the settings that have to be in the first message, or that PgBouncer knows.
+// atStart are the settings that stay in the first message: it must have them, or PgBouncer knows them.
 var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
 // deferSettings removes the settings that are not in atStart from the configuration, and returns a function that makes them by a
@@ -32,7 +32,7 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		if len(names) == 0 {
 			return nil
 		}
-		// Nothing is prepared by it: a pooler that divides sessions is recognised later, and must be able to run this.
+		// Not a prepared statement: it must also work with a pooler that divides sessions, which is detected only later.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false)
   FROM unnest($1::text[], $2::text[]) AS s (name, value)`, pgx.QueryExecModeExec, names, values)
 		return err
@@ -51,7 +51,7 @@ var (
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	server, err := serverPID(ctx, conn)
 	if err != nil || server == conn.PgConn().PID() {
-		return err // the server itself has answered with its number, not a pooler with one of its own
+		return err // an equal process ID means that no pooler is in between
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 // the connection fails or if a pooler divides sessions.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	deferSettings(config) // not needed for the question
+	deferSettings(config) // removes the settings, which this check does not need
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err

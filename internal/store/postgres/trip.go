@@ -15,14 +15,14 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Begin makes two trips to the server in one transaction: the first locks the recipients and reads, then gate.go decides, the second
-// writes and commits. A failure before the second trip certainly wrote nothing.
+// Begin makes two trips to the server in one transaction. The first locks the recipients and reads. Then package gate decides. The second
+// writes and commits. After a failure before the second trip, certainly nothing was written.
 
-// answer is what comes of one call.
+// answer is the answer to one call of a batch.
 type answer struct {
 	gate.Decision
-	repeated bool
-	err      error // of this call alone
+	repeated bool  // the send has a row already; nothing was decided
+	err      error // error of only this call
 }
 
 // sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
@@ -49,7 +49,7 @@ func (p *DB) bothTrips(ctx context.Context, batch []*call) (answers []answer, su
 	if err != nil {
 		return nil, true, err
 	}
-	defer conn.Release() // destroys it where the transaction is still open
+	defer conn.Release() // closes the connection if its transaction is still open
 	answers, sure, err = p.tripsOnConn(ctx, conn, batch)
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
@@ -146,7 +146,7 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 	tag, err := results.Exec()
 	switch {
 	case err != nil:
-		// Now only an ERROR says that it was undone; a FATAL may follow upon a commit.
+		// Only an ERROR means that the transaction was rolled back; a FATAL may come after a commit.
 		return n == 0 || rolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
 		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())

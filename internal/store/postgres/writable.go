@@ -21,15 +21,15 @@ func postgresCause(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if ok && e.Code == "23514" && e.ConstraintName == "" { // a row without a place; a check of ours has a name
+	if ok && e.Code == "23514" && e.ConstraintName == "" { // no partition for the row; a CHECK of the schema would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
 	}
 	return err
 }
 
-// The looks whether Postgres can be written. TRUNCATE gives the table a new file, whose pages the disk must have room for. It
-// would wait for whatever reads the table, such as a backup; then a row is added instead, which goes with the next TRUNCATE.
-// Each is one message, and one transaction.
+// Ping tests with these statements whether Postgres can write. fillSQL empties the table and fills a new file, for which the disk must have
+// room. TRUNCATE would wait for readers of the table, such as a backup; if its lock is not free, addSQL adds a row instead, which the
+// next TRUNCATE removes. Each is sent as one message and runs as one transaction.
 const (
 	fillSQL = `SET LOCAL lock_timeout = '50ms'; TRUNCATE writable; INSERT INTO writable SELECT repeat('x', 7000) FROM generate_series(1, 8)`
 	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO writable VALUES (repeat('x', 7000))`
@@ -50,7 +50,7 @@ func (p *DB) Ping(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // another replica looks at this moment
+	return nil // the table is locked, probably by the Ping of another replica
 }
 
 // canWrite returns an error if the server is read-only, or has no partition for the present time.

@@ -49,7 +49,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	return r.Begun, writeAdmitted(q, r)
 }
 
-// readFacts reads what the gate decides an intent by.
+// readFacts reads the rows by which the gate decides an intent.
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
@@ -72,8 +72,8 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verifications that the intent may join, by its ID or its holder. The gate chooses among them. A holder's are
-// found by the recipient's sends of the time that a verification may live.
+// candidates returns the verification with the ID that the intent names, or, if it names a holder, those of the recipient's recent sends,
+// also of other holders. The gate chooses among them. It returns nil if the intent names neither, or if there is none.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -94,8 +94,8 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted inserts an admitted send, its row in the table flights (while it has no outcome) and its verification; if it joined a
-// verification, that one counts it.
+// writeAdmitted inserts an admitted send, its row in the table flights, and its verification. If the send joined a verification, it updates
+// that verification's number of sends instead.
 func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,

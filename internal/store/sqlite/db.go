@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// words are those of SQLite. Its clock is a parameter.
+// words is the dialect of SQLite. The log's time is a parameter, since its clock is the program's.
 var words = sqldb.Dialect{
 	Words: map[string]string{
 		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",

@@ -17,9 +17,9 @@ type Fault int
 // The faults.
 const (
 	None  Fault = iota
-	Down        // the log is away: nothing happens, ErrUnavailable
-	Lost        // it happens, but the answer is lost: ErrUnavailable and ErrUncertain
-	Vague       // nothing happens, but the answer is lost: ErrUnavailable and ErrUncertain
+	Down        // the access has no effect and fails with ErrUnavailable
+	Lost        // the access takes effect, but fails with ErrUnavailable and ErrUncertain
+	Vague       // the access has no effect, and fails with ErrUnavailable and ErrUncertain
 )
 
 var (
@@ -27,16 +27,16 @@ var (
 	errLost = store.Uncertain(errors.New("lost for a test"))
 )
 
-// nothingDone has the errors of the faults with which nothing happens.
+// nothingDone has the errors of the faults with which an access has no effect.
 var nothingDone = map[Fault]error{Down: errDown, Vague: errLost}
 
-// Stage is where in an access a hook is asked.
+// Stage is the point in an access at which the hook is called.
 type Stage int
 
 // The stages.
 const (
-	Asking     Stage = iota // before anything happens; for what only reads, before each of its statements
-	Committing              // in the transaction, after its statements and before its commit; no other call reaches the log meanwhile
+	Asking     Stage = iota // before a write, or before each statement of a read
+	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
 // Hook returns the fault of an access. It is called at each stage, with the name of the method that was called from outside. It may
@@ -82,7 +82,7 @@ func (s *DB) fault(ctx context.Context, at Stage) Fault {
 	return (*hook)(ctx, calledMethod(), at)
 }
 
-// methods are those that calledMethod has found, by the calls that led there: simulated worlds ask a hundred thousand times.
+// methods caches the results of calledMethod by call stack, since simulations call it a hundred thousand times.
 var methods sync.Map
 
 // calledMethod returns the name of the method of DB that was called from outside this package and sqldb. It finds it on the stack.
@@ -106,13 +106,13 @@ func calledMethod() (method string) {
 	}
 }
 
-// readPool is the connections that read, with the hook of a test before each statement.
+// readPool is the pool of reading connections. It calls the hook of a test before each statement.
 type readPool struct {
 	*sql.DB
 	fault func(context.Context, Stage) Fault
 }
 
-// QueryContext implements queryer.
+// QueryContext is sql.DB.QueryContext with the faults of a test. Lost acts as Vague.
 func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	fault := p.fault(ctx, Asking)
 	if fault == Lost {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// memoryPragmas are those of a database in memory: a rollback works as in the file, and nothing waits for a disk.
+// memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing is synced.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
 // OpenMemory opens an empty store in memory, for tests: a real SQLite with the same schema, statements and transactions, but one
@@ -42,7 +42,7 @@ func memoryDB() (*sql.DB, error) {
 	return db, nil
 }
 
-// emptySchema is the image of a migrated database. The migrations run once in a process; a log starts from the image.
+// emptySchema returns the image of an empty, migrated database. The migrations run once in a process; OpenMemory copies the image.
 var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	db, err := memoryDB()
 	if err != nil {

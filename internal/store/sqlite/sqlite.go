@@ -25,9 +25,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// DB is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
-// transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
-// Its clock is the program's. Safe for concurrent use.
+// DB is the log in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
+// other, and a commit returns after the data is on the disk (synchronous=FULL). Other connections read meanwhile (WAL). The log's clock
+// is that of the program. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -88,7 +88,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As a URI, with the path escaped, so that a "?" in it is no parameter.
+	// A URI with the path escaped, so that a "?" in the path does not begin the parameters.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
 	db, err := newPreparingPool(dsn)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements Engine. It runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
-// begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
+// Write implements Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even if ctx
+// ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	fault := s.fault(ctx, Asking)
 	if err := nothingDone[fault]; err != nil {
@@ -149,7 +149,7 @@ func commitError(err error) error {
 // EnsurePartitions implements Expirer. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements Statistics. SQLite counts nothing ahead.
+// CountHours implements Statistics. SQLite stores no counts; the empty transaction only reports whether the store can write.
 func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error) {
 	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
 }
@@ -171,7 +171,8 @@ func (s *DB) Forget(ctx context.Context) (n int, err error) {
 	return n, s.emptyWAL(ctx)
 }
 
-// emptyWAL brings what was written into the file itself and leaves nothing beside it, unless a reader needs it just now.
+// emptyWAL copies the write-ahead log into the database file and empties it, unless a reader still needs it. After an error, the write before
+// it is committed all the same.
 func (s *DB) emptyWAL(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.Unavailable(sqliteCause(err))

@@ -22,8 +22,8 @@ func newPreparingPool(dsn string) (*sql.DB, error) {
 	return sql.OpenDB(stmtCachingConnector{connector}), nil
 }
 
-// limits makes a limit an expression: for a bare parameter SQLite reads its value when it plans, and so compiles the statement
-// again each time that it is bound.
+// limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter when it plans, and so compiles the
+// statement again each time that a value is bound.
 var limits = strings.NewReplacer("LIMIT $", "LIMIT 0 + $", "LIMIT ?", "LIMIT 0 + ?")
 
 type stmtCachingConnector struct{ driver.Connector }
@@ -37,7 +37,7 @@ func (c stmtCachingConnector) Connect(ctx context.Context) (driver.Conn, error) 
 	return &stmtCachingConn{sqliteConn: conn.(sqliteConn), idle: map[string]preparedStmt{}}, nil
 }
 
-// sqliteConn is what a connection of the driver does.
+// sqliteConn has the methods of the driver's connections.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -59,7 +59,7 @@ type preparedStmt interface {
 // stmtCachingConn keeps statements prepared. database/sql uses a connection from one goroutine at a time.
 type stmtCachingConn struct {
 	sqliteConn
-	idle map[string]preparedStmt // a statement that is running is not in it
+	idle map[string]preparedStmt // by text; without statements that are running
 }
 
 // takeStatement removes the statement with this text from the idle ones, or prepares it.
@@ -98,14 +98,15 @@ func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runKept runs a statement that is kept, or becomes so by putStatement. One that failed is closed.
+// runKept takes a statement, prepared before or now, and calls run. It returns the result and the statement, which the caller must pass to
+// putStatement after use. If run fails, it closes the statement.
 func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
 	}
 	if out, err = run(stmt); err != nil {
-		_ = stmt.Close() // says the same
+		_ = stmt.Close() // returns the same error
 	}
 	return out, stmt, err
 }
@@ -137,7 +138,7 @@ func (c *stmtCachingConn) QueryContext(ctx context.Context, text string, args []
 // Close implements driver.Conn.
 func (c *stmtCachingConn) Close() error {
 	for _, stmt := range c.idle {
-		_ = stmt.Close() // what remains open is closed with the connection
+		_ = stmt.Close() // closing the connection closes it in any case
 	}
 	clear(c.idle)
 	return c.sqliteConn.Close()
