@@ -86,7 +86,7 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	wall = r.wallStart(now.In(zone))
 	from, to := firstInstantOf(wall, zone), firstInstantOf(r.nextWallStart(wall), zone)
 	at := now.Unix()
-	for at >= to { // the clock had been past it before it was turned back
+	for at >= to { // the zone's clock passed the bound to before it was turned back
 		wall = r.nextWallStart(wall)
 		from, to = to, firstInstantOf(r.nextWallStart(wall), zone)
 	}

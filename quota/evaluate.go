@@ -93,7 +93,7 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's waits from the tally. Every limiter and the log use this function.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the log's answers too, use this function.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
 	if r.Days > 0 {

@@ -11,15 +11,15 @@ type bucket struct {
 	ids       []string         // ids[i] is the ID of the event at times[i]
 	index     map[string]int64 // instant of each ID; nil up to indexed events
 	refunds   *refunds         // nil without refunds
-	mark      completeness     // whether it has all events that the log has
-	expiresAt int64            // from then on nothing in here counts, and a sweep may delete it
+	mark      completeness     // whether the bucket has all events that the log has
+	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
 }
 
-// completeness says how complete a bucket is: in this epoch it has all events of the last keep. The zero value: unknown.
+// completeness is a bucket's mark: in this epoch the bucket has all events of the last covers that the log has. The zero value: unknown.
 type completeness struct {
 	epoch      string
 	covers     time.Duration
-	doubtUntil int64 // until then it must not be marked complete: it lost events, and the log may not have all of them yet
+	doubtUntil int64 // µs since 1970; until then no mark is set: the bucket lost events, and the log may not have all of them yet
 }
 
 // epoch identifies the run of this limiter and the source of the log's events. A process is one run, at whose start all buckets are
@@ -125,8 +125,8 @@ func (b *bucket) reset() {
 	b.setExpiry(0)
 }
 
-// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket holds
-// events or a mark, it never moves the expiry to an earlier instant.
+// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket has events
+// or a mark, setExpiry only moves the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())

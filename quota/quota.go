@@ -1,8 +1,8 @@
 // Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy, over all their scopes, admit one
 // more event, and tells exactly how long to wait if they do not.
 //
-// The caller of Take knows the recipient, and has written and rendered nothing yet; only what Take admits goes on to the log. The
-// package does not know mail, SMS or HTTP.
+// In sendcode, Take runs before anything is written or rendered, and only a send that it admits goes on to the log. This package knows
+// nothing of mail, SMS or HTTP.
 //
 // A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding window an event at t counts while
 // now−t < Window, so it stops counting exactly at t+Window. By the calendar, the events since the start of the current hour,
@@ -73,8 +73,8 @@ type Request struct {
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
-	// Logged are the scopes whose events a log has too, each with a name for what is read from the log, its source. The answer's
-	// Incomplete lists those whose buckets may lack events.
+	// Logged are the scopes whose events are also in a log. The value names the part of the log from which the bucket is restored, its
+	// source. Decision.Incomplete lists those of them whose buckets may lack events.
 	Logged map[Scope]string
 }
 
@@ -85,7 +85,7 @@ type History struct {
 	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing
 	Events []Event       // on the limiter's clock
 
-	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost others
+	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost other events
 	// that the log does not have yet. A bucket that had none of the events is not marked either.
 	DoubtFor time.Duration
 }

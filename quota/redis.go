@@ -36,13 +36,13 @@ type Redis struct {
 	budget  time.Duration
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
-	seen    atomic.Int64         // last instant of the server's clock that an answer told, µs since 1970
+	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
 	take, refund, record, reset, probe *redis.Script
 }
 
 // NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get the client from [OpenRedis], or
-// set ContextTimeoutEnabled and route nothing to replicas. The caller closes the client.
+// set ContextTimeoutEnabled in the client's options and let it send nothing to replicas. The caller closes the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return newRedis(client, prefix, clockScript)
 }
@@ -159,8 +159,8 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. A refused ID gets a tombstone for that time; 0: none. It repeats the script while
-// the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a tombstone; 0: none. It repeats the script, up to
+// tries times, while the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
 		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))

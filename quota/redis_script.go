@@ -32,9 +32,8 @@ const (
 	take = "take"
 )
 
-// scriptArgs returns the arguments of take.lua for an event's ID. tombstone is how long the ID can't be counted again if it is refused; 0: it
-// can at once. near is about the time of the
-// server's clock: the script gets the calendar periods around it, and finds the current one by its own clock.
+// scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a tombstone; 0: none. near is a guess of the
+// server's time: the script gets the calendar periods around near, and finds the current one by its own clock.
 func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -56,7 +55,7 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 	return args
 }
 
-// byDates replaces the window in take.lua's arguments of a rule with Days. For other calendar rules, 0 does.
+// byDates stands in take.lua's arguments in place of the window of a rule with Days; 0 stands there for other calendar rules.
 const byDates = -1
 
 // appendCutoffs appends the rule's window, or 0 or byDates and the calendar instants from which the script finds the cutoff by its

@@ -26,7 +26,7 @@ type Remembering struct {
 	now      func() time.Time
 	seed     maphash.Seed
 	shards   [cacheShards]cacheShard
-	versions [bucketVersions]atomic.Uint64 // by hash of a bucket's name: increased whenever a call through here may have changed the bucket
+	versions [bucketVersions]atomic.Uint64 // by hash of a bucket's name; increased whenever a call of this Remembering may have changed the bucket
 }
 
 type cacheShard struct {
@@ -50,10 +50,10 @@ type refusal struct {
 // Meanwhile Take returns it for the same rules and buckets, with waits reduced by the time that has passed on the monotonic clock of
 // now. When it has expired, one caller asks the limiter again and the others wait for its answer.
 //
-// Changes to the buckets by calls through here take effect at once; those by other processes within 250 ms. An ID that was admitted,
-// refunded, recorded or failed through here never gets a cached refusal while it is among the newest 60,000 or so. If another ID may
-// have been taken before, set Request.Repeated: else it may be refused for 250 ms although the limiter would admit it again. At most
-// 16,384 refusals are cached. Peek is never cached.
+// Changes to the buckets by calls of this Remembering take effect at once; those by other processes within 250 ms. An ID that this
+// Remembering saw admitted, refunded, recorded or with an error gets no cached refusal, while it is among the newest 60,000 or so. If
+// another process may have taken the ID before, set Request.Repeated: else it may be refused for 250 ms although the limiter would
+// admit it again. At most 16,384 refusals are cached. Peek is never cached.
 func Remember(limiter Limiter, now func() time.Time) *Remembering {
 	m := &Remembering{limiter: limiter, now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// lookUp looks up a cached refusal. If it has expired, the first caller gets lead: it must ask the limiter and then call endRenewal.
-// Later callers get wait, which is closed then. All results are nil if nothing is cached.
+// lookUp looks up a cached refusal of the request. Exactly one result is not nil, or none if nothing is cached. d: the refusal is valid.
+// lead: the refusal has expired, and this caller must ask the limiter and then call endRenewal. wait: another caller is doing that;
+// wait is closed when it has ended.
 func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
 	part := &m.shards[key%cacheShards]
@@ -118,7 +119,8 @@ func (m *Remembering) version(req Request) (sum uint64) {
 	return sum
 }
 
-// generations is a cache of the entries used last: at least most of them, at most twice as many. It drops a whole generation at once.
+// generations is a cache of the entries used last, in two generations of at most capacity entries each. When the young one is full, it
+// becomes the old one, and the old one is dropped.
 type generations[V any] struct {
 	capacity   int
 	young, old map[uint64]V

@@ -16,15 +16,15 @@ import (
 	"sendcode/internal/vault"
 )
 
-// Result is the result of ingesting an event: the kind under which it was recorded, or why it was not. The provider need not repeat the
-// event for any of them; for an error it should.
+// Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider need
+// not repeat the event; after an error it should.
 type Result string
 
 // The results of events that are not recorded.
 const (
-	Ignored        Result = "ignored"         // its type says nothing of interest
-	Unmapped       Result = "unmapped"        // its type is not configured
-	Repeated       Result = "repeated"        // it was recorded before
+	Ignored        Result = "ignored"         // the event's type is known, but nothing is recorded for it
+	Unmapped       Result = "unmapped"        // the event's type is not configured
+	Repeated       Result = "repeated"        // an event of this kind was recorded for the message before
 	UnknownMessage Result = "unknown_message" // the message is not in the log, or not any more
 	OtherRecipient Result = "other_recipient" // the message went to another recipient
 )
@@ -73,7 +73,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 	if err != nil {
 		return "", s.logStoreError(err)
 	}
-	to, err := s.Vault.Recipient(*story.Verification) // not so once it was erased: then nothing can be compared, nor suppressed
+	to, err := s.Vault.Recipient(*story.Verification) // fails after an erasure: then the event is recorded, but nothing compared or suppressed
 	known := err == nil
 	if known && !s.sameRecipient(e.To, to) {
 		return OtherRecipient, nil

@@ -47,8 +47,8 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a receipt in the send's status and ends its polling. changed is false if the status has a receipt already, or if the
-// send waits for none. Error: of the log.
+// Record records a receipt in the send's status, and ends the polling for it. changed is false if the send has this or a better receipt
+// already, or if it did not go out. Error: of the log.
 func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status := store.Undelivered
 	if delivered {
@@ -69,7 +69,8 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 	return r.Record(ctx, send, delivered)
 }
 
-// Poll asks the carriers for the receipts that are due. Package jobs calls it.
+// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs calls it; again is always false. Error: of
+// the log, when it reads the due polls.
 func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

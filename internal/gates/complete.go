@@ -32,8 +32,8 @@ func LogSources(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
-// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns the stricter decision.
-// If the log fails, it logs that and returns d.
+// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter state
+// of each rule. If d has no Incomplete scopes, or if the log fails, it returns d unchanged.
 func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
@@ -115,8 +115,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	return taken
 }
 
-// limiterLacks reports whether the log counts an event that the limiter lacks. It ignores the waits of calendar rules, since their ends
-// differ with the clocks.
+// limiterLacks reports whether the log has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an event.
+// It ignores the waits of calendar rules, since the two clocks may show different times until the period's end.
 func limiterLacks(logged, limited []quota.State) bool {
 	for i, l := range logged {
 		if l.Used > limited[i].Used || !l.Calendar() && l.RetryAfter > limited[i].RetryAfter {
@@ -126,9 +126,9 @@ func limiterLacks(logged, limited []quota.State) bool {
 	return false
 }
 
-// Rebuild adds the log's counted sends and failures to an in-process limiter, which starts empty, or kept too little for a new policy.
-// Instants on the given clock, the limiter's own, are used as they are. Events in the limiter stay. Sends of purposes that are no
-// longer configured are left out. Error: of the log or the limiter.
+// Rebuild adds the log's counted sends and failures to an in-process limiter. Call it at the start, when the limiter is empty, and after a
+// change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the log's.
+// Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the log or the limiter.
 func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
 	err := g.log.CountedSends(ctx, clock, set.LongestWindow(), func(c store.CountedSend) error {

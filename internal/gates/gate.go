@@ -90,8 +90,8 @@ var errAway = errors.New("gates: the limiter is away")
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. With errAway,
-// the limiter may have counted the event.
+// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. Errors:
+// errAway if the limiter was not called or did not answer, in which case it may have counted the event; others as call returns them.
 func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (quota.Decision, error) {
 	began := g.now().UnixMicro()
 	if began < g.awayUntil.Load() {
@@ -113,9 +113,9 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 
-// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log
-// does not; the decision then names the log's clock, so that Begin counts by the log's own time. giveBack: a refused send may have been
-// counted by the limiter, so refund it.
+// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log does
+// not; the decision then has the log's clock, so that Begin uses the log's own time. giveBack: the send is not admitted, but the
+// limiter may have counted it before it failed, so the caller must refund it.
 func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, giveBack bool, err error) {
 	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
 		return d, false, err
@@ -155,7 +155,7 @@ func (g *Gate) orLocal(ctx context.Context, r quota.Request, shared, local decid
 	return d, true, err
 }
 
-// Refund removes an event from buckets of the limiter.
+// Refund removes an event from buckets of the limiter. It calls the limiter even if that failed less than Pause ago.
 func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()

@@ -15,9 +15,9 @@ import (
 )
 
 // RevertOverruled handles a send that the limiter admitted and the log refused: it refunds the send in the limiter and writes the log's
-// history to it. The decision has the log's states; the limiter's where they are stricter, or of rules that the log does not
-// decide. Even then the limiter may admit the next send: if its clock was set ahead, events that it has already keep their instants.
-// giveBack: the limiter could not be changed, so the caller still has to refund the send.
+// history to the limiter. The decision has the log's state of each rule, but the limiter's if that is stricter or if the log does not
+// decide the rule. The limiter may still admit the next send: if its clock was set ahead, events that it had already keep their
+// instants. giveBack: the limiter could not be changed, so the caller has to refund the send.
 func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
@@ -92,8 +92,8 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
 }
 
-// UpdateEventTime moves a send that an earlier request may have counted to the instant of this Take, as the log will count it. A failure is
-// only logged.
+// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the log will have it. An earlier
+// request with the same send ID may have counted it at an earlier instant. A failure is only logged.
 func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
 	if taken.Clock == store.LogClock {
 		return

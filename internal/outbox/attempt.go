@@ -18,7 +18,7 @@ import (
 // Reasons of a send that failed or is unknown, as rows, responses and the console show them.
 const (
 	ReasonExpired    = "expired"               // the code's life ended before the message could go out
-	ReasonEnded      = "ended"                 // approved or canceled while it waited
+	ReasonEnded      = "ended"                 // the verification was approved or canceled while the send waited
 	ReasonUnreadable = "unreadable"            // recipient or code can't be recovered: a key left the ring
 	ReasonTemplate   = delivery.ReasonTemplate // the message could not be rendered
 	ReasonNoAnswer   = "no_answer"             // no answer came after the whole message was transmitted
@@ -27,8 +27,8 @@ const (
 	ReasonOff        = "not_configured"        // no provider is configured for this channel any more
 )
 
-// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes it and sends it. It
-// returns a function that records the outcome, or the postponement, in the log.
+// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes the message and sends it.
+// It returns a function that records the outcome, or the postponement, in the log; the caller must call that.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
@@ -72,7 +72,7 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 }
 
 // beforeSending returns the outcome of a send that ends without a message: its verification has ended or was erased, or its recipient is a
-// test recipient.
+// test recipient. ends is false if the send must go on.
 func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // provider of the last attempt
@@ -171,8 +171,8 @@ func (o *Outbox) recordHold(w store.Work, fail *delivery.Error) {
 	})
 }
 
-// suppression returns the suppression of the address that a message was sent to. It is zero for addresses of the simulator, which
-// must be able to bounce again, and if the recipient cannot be decrypted.
+// suppression returns the suppression of the address to which a message was sent. It returns the zero value, which suppresses nothing, for
+// addresses of the simulator, which must be able to bounce again, and if the recipient cannot be decrypted.
 func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.Duration) store.SuppressAs {
 	to, err := o.Vault.Recipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {

@@ -86,13 +86,13 @@ type Observer interface {
 type Config struct {
 	MailFrom string            // Name <addr>, for apps without a sender
 	Domain   string            // right-hand side of Message-IDs
-	Marks    []string          // names of mail headers that carry the send's ID
+	Marks    []string          // names of extra mail headers to set to the send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 	Capacity int               // sends of one channel held in memory; 0 means MaxFlights
-	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: no prefix is paused
-	AskAfter time.Duration     // how long to wait for a carrier's own report before it is polled; 0: it is not polled
+	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
+	AskAfter time.Duration     // how long to wait for a carrier's report before the carrier is polled; 0: carriers are not polled
 }
 
 // A crash is noticed after at most a lease and a tick: under 10 s.
@@ -149,7 +149,7 @@ type Outbox struct {
 	room            chan struct{}           // signalled when memory has room for rows that wait in the log
 	work            sync.WaitGroup
 	failedWrites    int       // since the last warning of them: see warnFailedWrite
-	warned          time.Time // when it was logged
+	warned          time.Time // when that warning was logged
 
 	base context.Context // context of attempts; ends when a stop has waited for StopWait
 	halt context.CancelFunc

@@ -68,7 +68,7 @@ type pendingSync struct {
 	since   time.Time     // when it was queued
 	at      time.Time     // of a send on the log's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
-	keep    time.Duration // how long it is repeated: then the event no longer counts
+	keep    time.Duration // how long the change is retried; after that the event no longer counts
 }
 
 const (
@@ -77,8 +77,8 @@ const (
 	refundFor = 24 * time.Hour
 )
 
-// RefundLater queues a refund of a send that has no row, since its request ended before. The refund is repeated in the background until
-// the limiter answers.
+// RefundLater refunds an event without a row, such as a send that was not written or a right check: in this process at once, in the limiter
+// in the background. It retries for refundFor. If maxSyncs changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	o.refundLocal(id, buckets)
 	o.enqueueSync(pendingSync{id: id, buckets: policy.CountedBuckets(buckets), keep: refundFor})
@@ -105,8 +105,8 @@ func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow()})
 }
 
-// recordTakenOver queues a send for RecordLater that this process took over. Only sends that the log admitted without the limiter need it:
-// the process that had the send may have died before it recorded the send in the limiter.
+// recordTakenOver calls RecordLater for a send that this process took over and that the log admitted alone: the process that had the send
+// may have died before it recorded the send in the limiter. It does nothing if the purpose is no longer configured.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
 		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
@@ -221,7 +221,7 @@ type pendingReconciliation struct {
 }
 
 const (
-	// maxReconciliations bounds the list. Beyond it, events count until their window ends.
+	// maxReconciliations bounds the list. Further requests are not looked up, so their events count until the window ends.
 	maxReconciliations = 10_000
 	// MissingFor is how long a row must be missing from the log before it counts as never written: the server may still run a
 	// transaction whose client is gone, within its own time limits for statements and locks.

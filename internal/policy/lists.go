@@ -88,7 +88,7 @@ const (
 	Disposable       = "disposable"
 )
 
-// IsUnserved reports whether a row is a refusal for such a reason. A rule may have the same name, but refuses with a wait.
+// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same name; its refusals have a RetryAfter.
 func IsUnserved(row store.Send) bool {
 	switch row.BlockedBy {
 	case CountryNotServed, VoIP, Disposable:
@@ -97,8 +97,8 @@ func IsUnserved(row store.Send) bool {
 	return false
 }
 
-// ValidateRecipient returns why requests for a recipient are refused before any rule decides, which the caller is told: its country, VoIP, or a disposable domain; nil if it
-// is served.
+// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the country, VoIP, or a disposable domain. The
+// caller is told the reason. It returns nil if the recipient is served. It does not check the other lists of Blocks.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -141,11 +141,11 @@ func withSince(before, after []Pause, now time.Time) []Pause {
 	return after
 }
 
-// EventApproved is the event of an approval. Those of sends are "send." and the status. The log writes each event in the transaction of the
-// change, so events and changes always agree. Package webhook delivers them.
+// EventApproved is the type of the event of an approval. The types for sends are "send." and the status, such as "send.failed". The log
+// writes each event in the transaction of the change, so there is no event without its change. Package webhook delivers events.
 const EventApproved = "verification.approved"
 
-// NewEvent makes an event for an app; zero if the app does not subscribe to it. Error: no ID could be made.
+// NewEvent returns a new event of the type event for an app; zero if the app does not subscribe to that type. Error: no ID could be made.
 func (s Set) NewEvent(app, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {
 	if !slices.Contains(s.Subscriptions[app], event) {
 		return store.NewEvent{}, nil

@@ -84,8 +84,8 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerPolicies returns the names of the policy that the purpose has now and of those that it had before in this process, the
-// last 16: a send may be counted under any of them.
+// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the last 16 policies that it had before in this
+// process. A send may be counted under any of them. If the purpose was removed, only former ones are returned.
 func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
@@ -160,9 +160,10 @@ func NewInForce(s Set, now func() time.Time) *InForce {
 // Get returns the current set.
 func (f *InForce) Get() Set { return *f.set.Load() }
 
-// Change replaces the current set, whose rules at once apply to events counted before too. The caller must not change the set's maps
-// afterwards. It returns true if a rule may now need sends that the limiter has dropped or counted elsewhere: a window became longer,
-// or a purpose has another policy. Then call gates.Gate.Rebuild; until then the log still decides correctly.
+// Change replaces the current set. The new rules at once apply to events counted before too. The caller must not change the set's maps
+// afterwards. It returns true if a rule may now need sends that the limiter has dropped or has in other buckets: a window became longer,
+// or a purpose has another policy or shares it with other purposes. Then call gates.Gate.Rebuild for an in-process limiter; until then
+// the log still decides correctly.
 func (f *InForce) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()

@@ -87,8 +87,8 @@ func ForLog(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone returns the rules that only the limiter decides. Observing rules on failures are left out: while the limiter is
-// unavailable, they are not evaluated.
+// ForLimiterAlone returns the rules that the log does not decide: those of other scopes, and the observing rules on recipients. All rules on
+// failures are left out. The log decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
@@ -118,19 +118,20 @@ func ExplainedByLog(rules []quota.Rule) []quota.Rule {
 // through them. So one rule for browsers counts all spellings of a mailbox together; see recipient.Hashes. Like all rules
 // for browsers, only the limiter decides it, together with the other rules.
 
-// Spellings is the scope of that rule: requests by browsers of one app to all spellings of one mailbox, for all purposes.
+// Spellings is the scope of the rule on spellings: it counts the requests by browsers of one app to all spellings of one mailbox, for all
+// purposes.
 const Spellings quota.Scope = "spellings"
 
-// SpellingsName is the name of that rule in answers.
+// SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
 
-// SpellingsBucket returns the bucket of that rule for a mailbox.
+// SpellingsBucket returns the bucket of the rule on spellings for a mailbox.
 func SpellingsBucket(app string, mailbox recipient.Hash) string {
 	return bucket(app, recipient.Email, "", Spellings, mailbox.String())
 }
 
-// WithoutSpellings removes the rule on spellings from a decision for browsers. While it refuses, it stays, but shows only its wait: its
-// counts would reveal requests for other spellings.
+// WithoutSpellings returns a decision for browsers without the rule on spellings. If that rule refuses, it stays, but with its limit as
+// Used and its wait as ResetAfter: the true counts would reveal requests for other spellings.
 func WithoutSpellings(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Scope == Spellings && s.RetryAfter == 0 })
 	for i, s := range d.Rules {

@@ -13,10 +13,10 @@ import (
 	"sendcode/quota"
 )
 
-// Cap is what may be spent in a day or a month, in UTC.
+// Cap is the most that text messages may cost in a day or a month, in UTC.
 type Cap struct {
 	Name  string      // unique
-	Scope quota.Scope // for all together, or for each quota.App or each quota.Country by itself
+	Scope quota.Scope // quota.App or quota.Country: the cap applies to each app or country separately; else to all messages together
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
 }
@@ -37,7 +37,7 @@ type Budget struct {
 	stopped func(spendCap string)
 
 	mu   sync.Mutex
-	told map[string]bool // lines about an account and period that were logged
+	told map[string]bool // keys of the lines that logOnce has logged
 }
 
 const (
@@ -50,7 +50,8 @@ func New(ledger Ledger, caps []Cap, logger *slog.Logger, stopped func(spendCap s
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 
-// Reserve is sms.Options.Reserve: it charges the cost of a message, and returns a function that refunds it.
+// Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that refunds it. If a cap refuses the message or
+// the log does not answer, nothing is charged: the function is nil and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -100,7 +101,7 @@ func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 	}
 }
 
-// logOnce logs a line once for each key.
+// logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may repeat.
 func (b *Budget) logOnce(key string, level slog.Level, what, account string) {
 	b.mu.Lock()
 	known := b.told[key]

@@ -74,7 +74,7 @@ func (d *Desk) apps(p Person) []string {
 // ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its past rejections and failed checks under
 // any policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
 // from the log again. If the limiter does not answer, only the log is reset; after ErrUnavailable the caller should repeat the reset.
-// Errors: *verification.InvalidError, verification.ErrUnavailable.
+// Errors: *verification.InvalidError if the purpose is not configured, verification.ErrUnavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)

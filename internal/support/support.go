@@ -86,7 +86,7 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// mapStoreError returns an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
+// mapStoreError converts an error of the log to verification.ErrNotFound or verification.ErrUnavailable, and logs the latter; nil stays nil.
 func (d *Desk) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -48,7 +48,7 @@ type asked struct {
 	joinByBrowser bool
 	longCode      bool   // a new code has at least LongCode characters
 	locale        string // canonical
-	own           State  // state of the verification that a resend names; else empty
+	own           State  // state of the verification that a resend names; empty: not a resend
 	slot          *bulkhead.Slot
 }
 
@@ -153,7 +153,7 @@ func validateOptions(ask Ask) error {
 	return nil
 }
 
-// preferredLocale returns the language of the Accept-Language list for which there are templates, as it is stored.
+// preferredLocale returns the tag of the Accept-Language list that best fits the templates of the app and channel.
 func (s *Service) preferredLocale(a asked) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.Prefer(a.App, a.Languages)
@@ -216,8 +216,8 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// holderHash returns the holder of a back end's verification: a hash of the session and, if the mailbox has several spellings, of the
-// address as typed. A later request with the same holder may resend without the verification's ID.
+// holderHash returns the holder of a back end's verification: a hash of the session and, if the address is not the canonical spelling of
+// its mailbox, of the address as typed. A later request with the same holder may resend without the verification's ID.
 func (a asked) holderHash() string {
 	text := "sendcode holder v1\x00" + a.Session
 	if a.address != a.subject.Recipient {
@@ -239,7 +239,7 @@ func (a asked) row() store.Send {
 	return row
 }
 
-// recordRefusal records a refusal, and counts it in the metrics. scope is that of the rule, and says which refusals share a row.
+// recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.
 func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, 1

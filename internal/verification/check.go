@@ -18,15 +18,16 @@ type CheckResult struct {
 	View
 	Valid      bool
 	Proof      string // when valid: a signed token that a back end can check offline
-	uncompared bool   // the code was not compared
+	uncompared bool   // the log refused the attempt, or did not answer; then the limiter must not count the check as failed
 }
 
-// Compared reports whether the typed code was compared with the right one.
+// Compared returns false if the log refused the attempt or did not answer, so that the limiter does not count the check as failed. It
+// returns true also if the verification had ended before the attempt, although nothing was compared then.
 func (c CheckResult) Compared() bool { return !c.uncompared }
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
 // the comparison. Of several right checks exactly one approves. Errors: *InvalidError for characters that no code has, which costs
-// no attempt; ErrNotFound, *TooManyChecksError, ErrUnavailable.
+// no attempt; ErrNotFound, *TooManyChecksError, ErrUnavailable, and ErrUncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	v, _, now, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	return checked, err
 }
 
-// NormalizeCode is code.Alphabet.Normalize with an *InvalidError of this package.
+// NormalizeCode is code.Alphabet.Normalize, but its error is an *InvalidError of this package.
 func NormalizeCode(s code.Shape, typed string) (string, error) {
 	entered, err := s.Alphabet.Normalize(typed)
 	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
@@ -65,8 +66,8 @@ func NormalizeCode(s code.Shape, typed string) (string, error) {
 	return entered, err
 }
 
-// compare counts an attempt in the log, compares the codes if an attempt was left, and approves if they are equal. Errors:
-// *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
+// compare counts an attempt in the log. If the log counted it, compare compares the codes, and approves if they are equal. Errors:
+// ErrNotFound, *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
 func (s *Service) compare(ctx context.Context, id, entered string) (CheckResult, error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
@@ -151,9 +152,9 @@ func (s *Service) checkResult(v store.Verification, now time.Time, outcome strin
 	return CheckResult{View: s.view(v, store.Send{}, now, recipient.Hash{}), Valid: valid}
 }
 
-// CheckNamed is Check for a back end that kept no ID: of the newest pending verification that it holds for the recipient, purpose and
-// session of ask, never one that a browser or another session requested. Errors: those of Check; ErrNotFound also if no such verification is
-// pending, or if the caller has no secret key.
+// CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending verification that was requested with a secret
+// key for the recipient, purpose and session of ask; never one of a browser or of another session. Errors: those of Check, and
+// *InvalidError for ask; ErrNotFound also if no such verification is pending, or if the caller has no secret key.
 func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckResult, error) {
 	if ask.Kind != Secret {
 		return CheckResult{}, ErrNotFound

@@ -15,11 +15,11 @@ import (
 
 // Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for codes that
 // browsers and that secret keys requested. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no
-// check, but while it is exceeded, an alarm is logged and new codes of browsers are longer. A check is counted as failed
-// before the comparison; after a right code that is refunded.
+// check, but while it is exceeded, an alarm is logged and new codes of browsers are longer. A check is counted as failed before the
+// comparison, and refunded in the limiter if the code was right or was not compared.
 
-// takeCheck counts a check as failed before the comparison, and returns it as it was counted. Beyond the app's bound it admits the check
-// and counts an alarm. Errors: *TooManyChecksError, ErrUnavailable.
+// takeCheck counts a check as failed before the comparison, and returns the request with the buckets that count it, for a refund. If only
+// the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, ErrUnavailable.
 func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (quota.Request, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -56,8 +56,8 @@ func appBoundExceeded(d quota.Decision) bool {
 	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope.Base() == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
-// lockoutError returns the error of an attempt that the log refused since the recipient is locked out: *TooManyChecksError, or ErrUnavailable.
-// It remembers and records the lockout.
+// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the log
+// does not answer. It caches and records the lockout.
 func (s *Service) lockoutError(ctx context.Context, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
@@ -93,7 +93,8 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a line with the counts, called what, and args, and resets the counts, if there are any and the last line is alarmEvery old.
+// log writes a line with args and the counts, under the key what, and resets the counts. It does nothing if there are no counts, or if the
+// last line is younger than alarmEvery.
 func (a *alarm) log(s *Service, level slog.Level, text, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 )
 
 // A request with an idempotency key runs once. The key is claimed in the log before the gates decide, and the claim fixes the ID of the
-// send, by which both gates recognize it. A refusal releases the key, so that the caller may try again after the wait; so does an
-// outage that certainly wrote nothing, if the log can take the release. After an outage that may have written the send, the next request
-// with the key continues with the same send ID.
+// send, by which both gates recognize the send. A refusal releases the key, so that the caller may try again after the wait. So does an
+// outage after which the log certainly has no row, if the log can take the release. After an outage that may have written the send, the
+// next request with the key continues with the same send ID.
 
 const (
 	// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.
@@ -63,8 +63,8 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted. If that fails, the key stays with this body and this send, and the next
-// request with it goes on after the key's lease.
+// releaseKey releases the key of a request that was not admitted. If the release fails, the key stays bound to this request and send ID, and
+// the next request with the key can continue after the lease.
 func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
@@ -76,8 +76,8 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	}
 }
 
-// replay repeats the answer of the first request with the key. Its waits are the current ones; with Wait, its outcome too. Error:
-// ErrUnavailable.
+// replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the present
+// states of the send and the verification too, else those at admission. Error: ErrUnavailable.
 func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {

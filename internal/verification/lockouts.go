@@ -9,8 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// ChecksRule is the name under which a refusal is recorded if the recipient is locked out: too many wrong codes were entered for it, for
-// codes that the same kind of caller requested.
+// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that the
+// same kind of caller requested.
 const ChecksRule = "checks"
 
 // lockoutKey identifies a lockout: of a recipient, for codes that one kind of caller requested.
@@ -66,8 +66,8 @@ func (a asked) lockoutKey(byBrowser bool) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
 }
 
-// cachedLockout returns the wait of the cached lockout by which the send's code could not be checked; 0 if there is none. If a resend names a
-// verification of another kind of caller, it returns 0: the log decides then which code is sent.
+// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 if a resend
+// names a verification of the other kind of caller: only the log knows whether that code or a new one will be sent.
 func (s *Service) cachedLockout(a asked) time.Duration {
 	mine := a.Kind == Browser
 	if a.join != "" && a.joinByBrowser != mine {

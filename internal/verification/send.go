@@ -79,9 +79,9 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	return s.deliverAdmitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// refuseIfHeld refuses a send during a lockout of the recipient or a carrier's hold; nil if neither holds, and the gates decide. A rule
-// that refuses is reported before the lockout, so that a caller over its own limits learns nothing about the recipient. A hold is shown as
-// one of the rules.
+// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the gates
+// decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
+// about the recipient. A hold is shown as one of the rules.
 func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	lockout := s.cachedLockout(a)
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil { // an error goes to peek, which reports it
@@ -172,7 +172,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
-// that fails, it returns old: the send is admitted in any case.
+// the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
 	d, err := s.Gate.PeekAfterSend(ctx, a.subject, old)
 	if err == nil && old.Clock != store.LogClock {
@@ -213,7 +213,8 @@ func (s *Service) refusalAnswer(a asked, d quota.Decision, outcome string) Answe
 // times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withFailedChecksRule adds a rule to a browser's Take that reads the app's failed checks in the same round trip. It refuses nothing.
+// withFailedChecksRule adds an observing rule on the app's failed checks to a browser's Take. So the Take reads them in the same round trip.
+// The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	if a.Kind != Browser {
 		return r

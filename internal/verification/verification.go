@@ -46,12 +46,12 @@ type Store interface {
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.
 type Outbox interface {
-	// Deliver starts a send and waits for its outcome, at most for wait.
+	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	RefundLater(id string, buckets map[quota.Scope]string)
-	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
-	RecordLater(s policy.Subject, id string, at time.Time)
-	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)
+	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
+	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
+	RecordLater(s policy.Subject, id string, at time.Time)                    // records in the limiter a send that the log admitted alone
+	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the log turns out to have no row of it
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
@@ -89,8 +89,8 @@ type Parts struct {
 	Texts    Languages // nil: there are no text messages
 	Prover   Prover    // nil: approvals carry no proof
 	Observer Observer
-	IDs      *store.IDs    // of sends and events, in order
-	Lease    time.Duration // of a row that Begin writes: the outbox's
+	IDs      *store.IDs    // makes the IDs of sends, checks and events
+	Lease    time.Duration // lease of a row that Begin writes; must be the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Notify   func() // called after an app's event was written to the log. It must not block
@@ -149,7 +149,8 @@ func (s *Service) mapStoreError(ctx context.Context, err error) error {
 var (
 	// ErrNotFound: unknown verification, or another app's: the same answer for both.
 	ErrNotFound = errors.New("verification: not found")
-	// ErrUnavailable: the limiter or the log failed, and this request sent and counted nothing, unless it is ErrUncertain.
+	// ErrUnavailable: the limiter or the log failed, or no slot for the recipient was free in time. Unless the error is ErrUncertain too, the
+	// request sends nothing, and what the limiter may have counted is refunded.
 	ErrUnavailable = errors.New("verification: unavailable")
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")

@@ -71,7 +71,8 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-// view returns what a caller may see. If the hash of the address is zero, it decrypts the address; an erased one has no hash.
+// view returns what a caller may see. address is the hash of the address as spelled; if it is zero, view decrypts the address to compute the
+// hash. Recipient is empty if the address was erased or cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {
@@ -152,8 +153,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: RedactQuota(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
-// RecipientQuota is Quota for administrators, by the recipient's hash. It also returns the rules that quota.Decision.Public removes.
-// Errors: *InvalidError, ErrUnavailable.
+// RecipientQuota is Quota for administrators, by the recipient's hash. It also returns the rules that quota.Decision.Public removes, but no
+// rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
 	p, err := FindPurpose(s.Policy.Get(), purpose)
@@ -203,7 +204,7 @@ type ChannelInfo struct {
 	Countries []string // served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international numbers
 }
 
-// Channels returns the current channels of a purpose: mail, and text messages if a carrier is configured.
+// Channels returns the channels of a purpose: mail, and text messages if a carrier is configured. An empty purpose is the default one.
 func (s *Service) Channels(purpose string) []ChannelInfo {
 	set := s.Policy.Get()
 	purpose = cmp.Or(purpose, policy.DefaultPurpose)
@@ -240,8 +241,9 @@ func RedactQuota(d quota.Decision, c Caller, own State) quota.Decision {
 	return d
 }
 
-// visibleRefusal returns the rule that a browser sees of a refusal: the rule of a wider scope that blocks longest or, if none blocks, the
-// recipient's. So a client over its own limits gets the same answer for every recipient.
+// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope that blocks longest or, if none of these
+// blocks, the rule on the recipient that blocks longest. False: no rule blocks. So a client over its own limits gets the same answer
+// for every recipient.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope.Base()) })
