@@ -159,8 +159,8 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a tombstone; 0: none. It repeats the script, up to
-// tries times, while the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a tombstone; 0: none. It repeats the script, up
+// to tries times, while the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
 		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))

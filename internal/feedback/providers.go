@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/vault"
 )
 
-// Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider need
-// not repeat the event; after an error it should.
+// Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider
+// need not repeat the event; after an error it should.
 type Result string
 
 // The results of events that are not recorded.
@@ -73,7 +73,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 	if err != nil {
 		return "", s.logStoreError(err)
 	}
-	to, err := s.Vault.Recipient(*story.Verification) // fails after an erasure: then the event is recorded, but nothing compared or suppressed
+	to, err := s.Vault.Recipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
 	if known && !s.sameRecipient(e.To, to) {
 		return OtherRecipient, nil

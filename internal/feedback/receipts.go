@@ -69,8 +69,8 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 	return r.Record(ctx, send, delivered)
 }
 
-// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs calls it; again is always false. Error: of
-// the log, when it reads the due polls.
+// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs calls it; again is always false. Error:
+// of the log, when it reads the due polls.
 func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

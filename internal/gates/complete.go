@@ -32,8 +32,8 @@ func LogSources(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
-// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter state
-// of each rule. If d has no Incomplete scopes, or if the log fails, it returns d unchanged.
+// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter
+// state of each rule. If d has no Incomplete scopes, or if the log fails, it returns d unchanged.
 func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
@@ -115,8 +115,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	return taken
 }
 
-// limiterLacks reports whether the log has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an event.
-// It ignores the waits of calendar rules, since the two clocks may show different times until the period's end.
+// limiterLacks reports whether the log has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an
+// event. It ignores the waits of calendar rules, since the two clocks may show different times until the period's end.
 func limiterLacks(logged, limited []quota.State) bool {
 	for i, l := range logged {
 		if l.Used > limited[i].Used || !l.Calendar() && l.RetryAfter > limited[i].RetryAfter {

@@ -27,8 +27,8 @@ const (
 	ReasonOff        = "not_configured"        // no provider is configured for this channel any more
 )
 
-// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes the message and sends it.
-// It returns a function that records the outcome, or the postponement, in the log; the caller must call that.
+// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes the message and sends
+// it. It returns a function that records the outcome, or the postponement, in the log; the caller must call that.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)

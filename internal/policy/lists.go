@@ -28,8 +28,8 @@ type Blocks struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Contains reports whether a recipient is blocked. A send to it is written and fails, and browsers are not told why. It is not refunded, so
-// that such requests are not free.
+// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled. A send to a blocked recipient is written
+// and fails, and browsers do not see why. The send is not refunded, so that such requests use up quota.
 func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -97,8 +97,8 @@ func IsUnserved(row store.Send) bool {
 	return false
 }
 
-// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the country, VoIP, or a disposable domain. The
-// caller is told the reason. It returns nil if the recipient is served. It does not check the other lists of Blocks.
+// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the country, VoIP, or a disposable domain.
+// The caller is told the reason. It returns nil if the recipient is served. It does not check the other lists of Blocks.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal

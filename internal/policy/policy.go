@@ -84,8 +84,8 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the last 16 policies that it had before in this
-// process. A send may be counted under any of them. If the purpose was removed, only former ones are returned.
+// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the last 16 policies that it had before in
+// this process. A send may be counted under any of them. If the purpose was removed, only former ones are returned.
 func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {

@@ -87,8 +87,8 @@ func ForLog(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone returns the rules that the log does not decide: those of other scopes, and the observing rules on recipients. All rules on
-// failures are left out. The log decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
+// ForLimiterAlone returns the rules that the log does not decide: those of other scopes, and the observing rules on recipients. All rules
+// on failures are left out. The log decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe

@@ -27,7 +27,7 @@ type Session struct {
 	Passed    bool      `column:"passed,add"`  // the second factor was checked at login
 	StartedAt time.Time `column:"started_at,add"`
 	SeenAt    time.Time `column:"seen_at,add"`
-	FactorAt  time.Time `column:"factor_at"` // when the account's present second factor was made; zero: the account has none. Read, never written
+	FactorAt  time.Time `column:"factor_at"` // MadeAt of the account's second factor; zero: it has none. Only read
 }
 
 // AccountStore has the administrators, their sessions and their second factors.

@@ -24,7 +24,7 @@ var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBoun
 type ProviderEvent struct {
 	Send     uuid.UUID         `column:"send_id,add"`
 	Kind     ProviderEventKind `column:"kind,add"`
-	At       time.Time         `column:"at,add"`       // when it happened, as the provider reports; HeardAt if it reports no time or a later one
+	At       time.Time         `column:"at,add"`       // the provider's time of the event; HeardAt if it is missing or later
 	HeardAt  time.Time         `column:"heard_at,add"` // on the log's clock; the log sets it
 	Provider string            `column:"provider,add"` // its name in the configuration
 	Detail   string            `column:"detail,add"`   // machine word or codes

@@ -26,8 +26,8 @@ type Expirer interface {
 	// recipient's codes. It ends the sends that wait for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes
 	// on to its outcome. The audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act AuditEntry) error
-	// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the recipient is in force, the hash stays in
-	// the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
+	// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the recipient is in force, the hash stays
+	// in the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
 	Forget(ctx context.Context) (int, error)
 	// Expire deletes rows that were logged longer than age ago: up to limit sends and refusals, oldest first, and up to limit rows each of
 	// verifications, provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until

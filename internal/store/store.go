@@ -86,8 +86,8 @@ type Outbox interface {
 	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
 	// on.
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error)
-	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time. A
-	// refund is due one lease after Finish and after each time that it was leased.
+	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time.
+	// A refund is due one lease after Finish and after each time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)
 	// Refunded confirms that the limiter has made a refund.
 	Refunded(ctx context.Context, held Held) error
@@ -154,8 +154,8 @@ type Search interface {
 
 // Counts reads the events that a limiter should have.
 type Counts interface {
-	// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock if
-	// the row has an instant on it, else on the log's. It stops at the first error of yield and returns that error.
+	// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock
+	// if the row has an instant on it, else on the log's. It stops at the first error of yield and returns that error.
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(CountedSend) error) error
 	// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
 	// all events are. It takes no lock, so a Begin may add a send right after it.
@@ -164,11 +164,11 @@ type Counts interface {
 	// age. The age is the one on the named clock if the row has an instant on it, else on the log's. With LogClock, at is ignored and
 	// the log's time is used. The returned time is always on the log's clock.
 	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
-	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and the
-	// time on the log's clock. The instant of an event is the send's end.
+	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
+	// the time on the log's clock. The instant of an event is the send's end.
 	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops at
-	// the first error of yield and returns that error.
+	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops
+	// at the first error of yield and returns that error.
 	AllRejected(ctx context.Context, within time.Duration, yield func(CountedSend) error) error
 }
 
@@ -227,8 +227,8 @@ type Statistics interface {
 
 // Health checks whether the store can write, and closes it.
 type Health interface {
-	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier write
-	// with ErrUncertain can still take effect; see commitUndone.
+	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier
+	// write with ErrUncertain can still take effect; see commitUndone.
 	Ping(ctx context.Context) error
 	Close() error
 }

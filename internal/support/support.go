@@ -86,7 +86,8 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// mapStoreError converts an error of the log to verification.ErrNotFound or verification.ErrUnavailable, and logs the latter; nil stays nil.
+// mapStoreError converts an error of the log to verification.ErrNotFound or verification.ErrUnavailable, and logs the latter; nil stays
+// nil.
 func (d *Desk) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -56,8 +56,8 @@ func appBoundExceeded(d quota.Decision) bool {
 	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope.Base() == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
-// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the log
-// does not answer. It caches and records the lockout.
+// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the
+// log does not answer. It caches and records the lockout.
 func (s *Service) lockoutError(ctx context.Context, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {

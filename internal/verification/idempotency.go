@@ -63,8 +63,8 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted. If the release fails, the key stays bound to this request and send ID, and
-// the next request with the key can continue after the lease.
+// releaseKey releases the key of a request that was not admitted. If the release fails, the key stays bound to this request and send ID,
+// and the next request with the key can continue after the lease.
 func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
@@ -76,8 +76,8 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	}
 }
 
-// replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the present
-// states of the send and the verification too, else those at admission. Error: ErrUnavailable.
+// replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the
+// present states of the send and the verification too, else those at admission. Error: ErrUnavailable.
 func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that the
-// same kind of caller requested.
+// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that
+// the same kind of caller requested.
 const ChecksRule = "checks"
 
 // lockoutKey identifies a lockout: of a recipient, for codes that one kind of caller requested.

@@ -79,8 +79,8 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	return s.deliverAdmitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the gates
-// decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
+// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
+// gates decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
 // about the recipient. A hold is shown as one of the rules.
 func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	lockout := s.cachedLockout(a)
@@ -213,8 +213,8 @@ func (s *Service) refusalAnswer(a asked, d quota.Decision, outcome string) Answe
 // times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withFailedChecksRule adds an observing rule on the app's failed checks to a browser's Take. So the Take reads them in the same round trip.
-// The rule refuses nothing.
+// withFailedChecksRule adds an observing rule on the app's failed checks to a browser's Take. So the Take reads them in the same round
+// trip. The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	if a.Kind != Browser {
 		return r

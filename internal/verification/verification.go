@@ -149,8 +149,8 @@ func (s *Service) mapStoreError(ctx context.Context, err error) error {
 var (
 	// ErrNotFound: unknown verification, or another app's: the same answer for both.
 	ErrNotFound = errors.New("verification: not found")
-	// ErrUnavailable: the limiter or the log failed, or no slot for the recipient was free in time. Unless the error is ErrUncertain too, the
-	// request sends nothing, and what the limiter may have counted is refunded.
+	// ErrUnavailable: the limiter or the log failed, or no slot for the recipient was free in time. Unless the error is ErrUncertain too,
+	// the request sends nothing, and what the limiter may have counted is refunded.
 	ErrUnavailable = errors.New("verification: unavailable")
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")

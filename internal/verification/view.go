@@ -71,8 +71,8 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-// view returns what a caller may see. address is the hash of the address as spelled; if it is zero, view decrypts the address to compute the
-// hash. Recipient is empty if the address was erased or cannot be decrypted.
+// view returns what a caller may see. address is the hash of the address as spelled; if it is zero, view decrypts the address to compute
+// the hash. Recipient is empty if the address was erased or cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {

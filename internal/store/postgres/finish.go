@@ -111,8 +111,8 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	return p.postponements.submit(ctx, postponement.Sanitized(), postponement.Held, rowKey(postponement.ID))
 }
 
-// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out of one statement, which would apply only
-// one of them.
+// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out of one statement, which would apply
+// only one of them.
 func rowKey(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
@@ -128,8 +128,8 @@ func (p *DB) finish(batch []*ending) {
 
 func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID, and tells each whether its row changed. If one row made the
-// batch fail, it repeats each call alone. Every call gets an answer or an error.
+// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one row
+// made the batch fail, it repeats each call alone. Every call gets an answer or an error.
 func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()

@@ -35,9 +35,9 @@ UPDATE flights f SET due_at = {{now}} + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL locks the rows of flights first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is taking
-// over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more than
-// 10,000 rows.
+// takeOverSQL locks the rows of flights first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
+// taking over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more
+// than 10,000 rows.
 var takeOverSQL = `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM flights f
@@ -90,8 +90,8 @@ type overdueMark struct {
 }
 
 const (
-	// lateCommit is longer than any transaction of the service may take. A row that was due lateCommit before a search is committed by then,
-	// so the search has seen it.
+	// lateCommit is longer than any transaction of the service may take. A row that was due lateCommit before a search is committed by
+	// then, so the search has seen it.
 	lateCommit = 10 * time.Second
 	// wholeLook is how often a search starts from the oldest in any case.
 	wholeLook = 10 * time.Minute

@@ -81,8 +81,8 @@ var finisherSession = map[string]string{"enable_nestloop": "off"}
 // stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if Migrate
-// has not brought the schema up to date. ctx bounds the opening. Errors do not contain the URL.
+// Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if
+// Migrate has not brought the schema up to date. ctx bounds the opening. Errors do not contain the URL.
 func Open(ctx context.Context, url, role string) (*DB, error) {
 	return openAt(ctx, url, serverClock, role)
 }

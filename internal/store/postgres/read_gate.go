@@ -32,8 +32,8 @@ CROSS JOIN LATERAL (
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
 
-// resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column or
-// parameter "recipient".
+// resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column
+// or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
         WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.MaxStale) + `) AND s.number > 0`
@@ -93,8 +93,8 @@ SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, 
     OFFSET 0
 ) v`
 
-// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not be
-// the newest.
+// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not
+// be the newest.
 const spareRows = 100
 
 // gateRow is one row of gateSQL.

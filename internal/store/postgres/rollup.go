@@ -35,8 +35,8 @@ func bucketMiddle(bucket int64) time.Duration {
 	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
 }
 
-// nextHourSQL selects the newest hour that ended countDelay ago, is at most @age old, and has no counts yet. It leaves out hours with a send
-// in flight.
+// nextHourSQL selects the newest hour that ended countDelay ago, is at most @age old, and has no counts yet. It leaves out hours with a
+// send in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - @age AS since

@@ -50,8 +50,8 @@ const anyDueSQL = `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`
 
-// nothingDue reports whether no event of the apps is due (idle), and returns the log's time. Usually none is due, and then no transaction is
-// needed. If the read fails, idle is false: the caller's transaction will return the error.
+// nothingDue reports whether no event of the apps is due (idle), and returns the log's time. Usually none is due, and then no transaction
+// is needed. If the read fails, idle is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := MapSlice(shares, func(s store.Share) string { return s.App })
 	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), anyDueSQL, Args{"apps": apps})

@@ -56,8 +56,8 @@ type Dialect struct {
 	Latest    string                         // statement that reads the newest rows of each of @recipients; "": use the common statement
 	Lock      string                         // statement that takes the lock @key until the transaction ends; "": there is only one writer
 	LockTries string                         // statement that takes the lock on the checks of a recipient's codes; "": as above
-	// Since returns a condition on the IDs of sends s. It holds for all that were logged at the instant (SQL) or later, and lets Postgres skip
-	// earlier partitions.
+	// Since returns a condition on the IDs of sends s. It holds for all that were logged at the instant (SQL) or later, and lets Postgres
+	// skip earlier partitions.
 	Since        func(at string) string
 	BeforeErase  []string // statements that Erase runs first in its transaction
 	BeforeForget []string // the same for Forget

@@ -89,8 +89,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
-// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than gate.RowWindow
-// before now, of both kinds of callers.
+// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than
+// gate.RowWindow before now, of both kinds of callers.
 func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return All(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v

@@ -224,8 +224,8 @@ func LoggedSinceSQL(at string) string {
 // ClockStep is how far the log's clock may be set back at once.
 const ClockStep = time.Hour
 
-// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end. Without
-// partitions it adds nothing.
+// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end.
+// Without partitions it adds nothing.
 func (c *Conditions) addIDRange(d Dialect, from, to time.Time) {
 	if d.Partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))

@@ -50,8 +50,8 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// CountedAndRejected returns the counted sends of a bucket that are younger than counting, and the rejected sends of its recipient that ended
-// less than rejected ago.
+// CountedAndRejected returns the counted sends of a bucket that are younger than counting, and the rejected sends of its recipient that
+// ended less than rejected ago.
 func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-counting)

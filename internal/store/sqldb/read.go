@@ -154,8 +154,8 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	return story, err
 }
 
-// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient and the time @since, before the verification
-// existed, let the planner use an index.
+// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient and the time @since, before the
+// verification existed, let the planner use an index.
 const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.

@@ -99,8 +99,8 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by stretch, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the measures
-// of each stretch.
+// tallies counts rows by stretch, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the
+// measures of each stretch.
 func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally

@@ -171,8 +171,8 @@ func (s *DB) Forget(ctx context.Context) (n int, err error) {
 	return n, s.emptyWAL(ctx)
 }
 
-// emptyWAL copies the write-ahead log into the database file and empties it, unless a reader still needs it. After an error, the write before
-// it is committed all the same.
+// emptyWAL copies the write-ahead log into the database file and empties it, unless a reader still needs it. After an error, the write
+// before it is committed all the same.
 func (s *DB) emptyWAL(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.Unavailable(sqliteCause(err))
