@@ -43,11 +43,10 @@ func (r Rule) Keep() time.Duration {
 	return longest + slack
 }
 
-// Period returns the span whose events a calendar rule counts at the instant now. With Per it is the hour, day, week or month around now; with
-// Days it is today and the Days-1 local dates before it. The end is exclusive.
-// Bounds are local times of the rule's zone. Where a clock change skips a local time, the bound is the instant of the change. Where
-// a local time occurs twice, the first one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date
-// that the zone skipped counts as one of these dates all the same.
+// Period returns the span whose events a calendar rule counts at the instant now. With Per it is the hour, day, week or month around now;
+// with Days it is today and the Days-1 local dates before it. The end is exclusive. Bounds are local times of the rule's zone. Where a
+// clock change skips a local time, the bound is the instant of the change. Where a local time occurs twice, the first one is the bound. So
+// a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that the zone skipped counts as one of these dates all the same.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)

@@ -31,8 +31,8 @@ type ReceiptAddresses struct {
 	Key       []byte // that tokens are made with
 }
 
-// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and this
-// service, for this send alone.
+// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and
+// this service, for this send alone.
 func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {

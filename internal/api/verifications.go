@@ -78,8 +78,8 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 // maxLanguages bounds what is read of an Accept-Language header, in bytes.
 const maxLanguages = 128
 
-// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may not
-// name one, since it could evade these rules. Error: *verification.InvalidError.
+// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may
+// not name one, since it could evade these rules. Error: *verification.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil

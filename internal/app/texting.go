@@ -100,8 +100,8 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }
 
-// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of that app would fail. With text messages it
-// also renders each text with the longest code, and fails if one can't be rendered or takes more segments than allowed.
+// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of that app would fail. With text messages
+// it also renders each text with the longest code, and fails if one can't be rendered or takes more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
 	longest := verification.LongCode // a code may become as long under attack
 	for _, p := range cfg.Purposes {

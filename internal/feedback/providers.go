@@ -96,7 +96,8 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event)
 	return Result(kind), nil
 }
 
-// sameRecipient reports whether the recipient that a provider names is the message's. It may be written as "Name <address>"; "" matches all.
+// sameRecipient reports whether the recipient that a provider names is the message's. It may be written as "Name <address>"; "" matches
+// all.
 func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
@@ -108,8 +109,8 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
 }
 
-// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before the
-// provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
+// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before
+// the provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
 func suppressionCause(e events.Event) store.Cause {
 	code := events.EnhancedCode(e.Detail)
 	switch e.Outcome {

@@ -134,8 +134,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered, which is a sign of fraud. A lease makes sure that
-// one replica does it for all.
+// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered, which is a sign of fraud. A lease makes
+// sure that one replica does it for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()

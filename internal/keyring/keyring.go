@@ -29,7 +29,8 @@ const subkeySize = 32
 // and says nothing about a code.
 var ErrUnknownKey = errors.New("keyring: unknown key id")
 
-// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no key.
+// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no
+// key.
 type Ring struct {
 	// A function, since fmt would print keys here if the Ring is in an unexported field: it does not call String then,
 	// and even follows a pointer, for a verb that does not fit ("%s").

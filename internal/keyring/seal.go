@@ -16,8 +16,8 @@ var ErrSealed = errors.New("keyring: sealed data cannot be opened")
 //
 //	version (1 byte) | length of the key id (1 byte) | key id | nonce (24 bytes) | ciphertext and tag
 //
-// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one key, which may be used for years; AES-GCM is
-// limited to 2^32 messages (NIST SP 800-38D section 8.3).
+// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one key, which may be used for years; AES-GCM
+// is limited to 2^32 messages (NIST SP 800-38D section 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.CurrentID()
 	d, err := r.derive(derivation{id, useSeal, label})

@@ -131,8 +131,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	return out, fail
 }
 
-// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It writes a
-// carrier's hold to the log at once, and returns a function that records the rest in the log.
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
+// writes a carrier's hold to the log at once, and returns a function that records the rest in the log.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
 	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage, "code", out.ProviderCode)

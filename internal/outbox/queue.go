@@ -216,7 +216,8 @@ func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
 	return f.held, f.inDoubt
 }
 
-// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and marks them as renewed. Most flights end before that.
+// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and marks them as renewed. Most flights end
+// before that.
 func (o *Outbox) leasesToRenew() []store.Held {
 	o.mu.Lock()
 	defer o.mu.Unlock()

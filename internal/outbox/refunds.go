@@ -126,8 +126,8 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
-// replaceUncounted replaces, in list, each event that no longer counts in the log by a refund, and returns these refunds. An administrator may
-// have reset or erased it through another process, after it was recorded in the limiter. Error: of the log.
+// replaceUncounted replaces, in list, each event that no longer counts in the log by a refund, and returns these refunds. An administrator
+// may have reset or erased it through another process, after it was recorded in the limiter. Error: of the log.
 func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
@@ -152,8 +152,8 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 	return places, nil
 }
 
-// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an unavailable
-// limiter costs only one query of the log.
+// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an
+// unavailable limiter costs only one query of the log.
 func (o *Outbox) syncPending(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs

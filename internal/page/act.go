@@ -37,8 +37,8 @@ const maxAddress = 320
 // minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the page, and could be guessed.
 const minIntent = 26
 
-// handlePost does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send one
-// message.
+// handlePost does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send
+// one message.
 func (u *Page) handlePost(c echo.Context) error {
 	f, err := readForm(c)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// otherChannelLink returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only if
-// this browser asked for a code there, since an address must not reveal its owner's other one.
+// otherChannelLink returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only
+// if this browser asked for a code there, since an address must not reveal its owner's other one.
 func (l *visit) otherChannelLink() *otherChannelLink {
 	other := otherChannel(l.session.channel())
 	if l.channelOrFirst(string(other)) != other {

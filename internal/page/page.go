@@ -100,8 +100,8 @@ type settings struct {
 // Requests under way keep the old values.
 func (u *Page) Configure(shape code.Shape, apps ...AppPage) { u.current.Store(&settings{shape, apps}) }
 
-// forRequest returns a copy of the page for the app that the request names; later calls of Configure do not change it. It fails if there is no
-// such app.
+// forRequest returns a copy of the page for the app that the request names; later calls of Configure do not change it. It fails if there is
+// no such app.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
 	current := u.current.Load()

@@ -14,8 +14,8 @@ import (
 )
 
 // words are the page's texts in one language, as they speak of mails or of text messages, by their keys in internal/texts. {t}, {c} and {d}
-// in them stand for a time left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a
-// text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
+// in them stand for a time left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where
+// a text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
 type words map[string]string
 
 // languages are the words by language and channel.

@@ -122,8 +122,8 @@ func (l *visit) cardFor(v verification.View) *card {
 	return l.codeCard(v)
 }
 
-// rememberedRefusalCard returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is not
-// asked again: its answers would reveal what happens to the address meanwhile.
+// rememberedRefusalCard returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is
+// not asked again: its answers would reveal what happens to the address meanwhile.
 func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}

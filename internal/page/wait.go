@@ -22,7 +22,8 @@ type moment struct {
 	Else    string
 }
 
-// Placeholder returns a text about as long as what the script will write in place of Else. The page keeps room for it, so that nothing moves then.
+// Placeholder returns a text about as long as what the script will write in place of Else. The page keeps room for it, so that nothing
+// moves then.
 func (m moment) Placeholder() string {
 	like := "00:00 0000"
 	if m.Round == "second" {

@@ -107,8 +107,8 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the recipient
-// is evaded by it: the longest window, plus a day's margin.
+// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the
+// recipient is evaded by it: the longest window, plus a day's margin.
 func (s Set) RecipientHashRetention() time.Duration {
 	const ttl = 10 * time.Minute // of a code, at most: failures count from its end
 	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+ttl, gate.FailureWindow+ttl) + 24*time.Hour
@@ -119,8 +119,8 @@ func (p Purpose) LongestWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// ForChannel returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text messages
-// without the rule on spellings.
+// ForChannel returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text
+// messages without the rule on spellings.
 func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	others := CountsByArea
 	if ch == recipient.SMS {

@@ -52,8 +52,8 @@ func parsePhone(raw, country string) (parts, error) {
 }
 
 // parseNumber parses the digits of a phone number. International digits (typed with +) begin with a country code, and country does not
-// matter. Other digits are as typed in country: a national number, with or without its trunk prefix; with the international prefix or 00; or
-// with country's own code and no prefix. Error: *InvalidError.
+// matter. Other digits are as typed in country: a national number, with or without its trunk prefix; with the international prefix or 00;
+// or with country's own code and no prefix. Error: *InvalidError.
 func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
 		return nil, errTooShort

@@ -71,8 +71,8 @@ func (h *Health) MarkStopping() {
 	h.stopping = true
 }
 
-// readiness returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their result
-// again. While the server stops, it returns 503.
+// readiness returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their
+// result again. While the server stops, it returns 503.
 func (h *Health) readiness(ctx context.Context) (int, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

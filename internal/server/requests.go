@@ -11,8 +11,8 @@ import (
 	"sendcode/quota"
 )
 
-// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted. It
-// decides in this process, so that a flood costs neither Redis nor the log anything.
+// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted.
+// It decides in this process, so that a flood costs neither Redis nor the log anything.
 //
 // It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
 // two minutes holds maxNetworks networks, about 9 MB in all. When a minute is full, a new network is counted with its /24 or /48;

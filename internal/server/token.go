@@ -8,8 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// BearerToken returns the token of the Authorization header; false if the header is missing or of another scheme, whose case does not matter
-// (RFC 9110 section 11.1).
+// BearerToken returns the token of the Authorization header; false if the header is missing or of another scheme, whose case does not
+// matter (RFC 9110 section 11.1).
 func BearerToken(c echo.Context) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")

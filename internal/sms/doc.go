@@ -7,8 +7,9 @@
 //
 // # A new carrier
 //
-// Where type http (package generic, docs/sms.md) can describe the API, no package is needed. Else a carrier is a package below this one.
-// Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
+// Where type http (package generic, docs/sms.md) can describe the API, no package is needed: it fills placeholders and reads one ID and one
+// code at fixed paths. It can't sign, check a signature, probe, or judge several parts. Else a carrier is a package below this one, which
+// passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
 //
 //	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type
@@ -34,7 +35,7 @@
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
 // the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
 // always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is temporary, which
-// ErrorByStatus would call unknown. An answer that can't be read is ErrorByStatus. Every carrier passes smstest.Contract.
+// ErrorByStatus would call unknown. An answer that can't be read is ErrorByStatus.
 //
 // # What a failure means
 //

@@ -36,9 +36,9 @@ type Options struct {
 	Senders map[string]string // the same by country
 	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are given none.
 	Callback func(carrier, send string) string
-	// Reserve reserves the cost of a message before the message is offered to a carrier, and returns a function that releases the cost
-	// again. If it fails, the carrier is skipped; the error is the message's if no other carrier takes the number, or each fails to reserve. May
-	// be nil.
+	// Reserve reserves the cost of a message before the message is offered to a carrier, and returns a function that releases the cost again.
+	// If it fails, the carrier is skipped; the error is the message's if no other carrier takes the number, or each fails to reserve. May be
+	// nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
 	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
 	Watch func(failover.Health)

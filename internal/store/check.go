@@ -94,8 +94,8 @@ func sanitized(s string) string {
 	return s
 }
 
-// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each row
-// once, and two replicas lock rows in the same order.
+// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each
+// row once, and two replicas lock rows in the same order.
 func MergeRefusals(refusals []Send) []Send {
 	byID := map[uuid.UUID]Send{}
 	for _, r := range refusals {

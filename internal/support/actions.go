@@ -196,8 +196,8 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 	return v, nil
 }
 
-// Reveal records the access and returns the full recipient of a verification. Errors: *verification.InvalidError if the recipient was erased or
-// its key has left the ring; verification.ErrUnavailable.
+// Reveal records the access and returns the full recipient of a verification. Errors: *verification.InvalidError if the recipient was
+// erased or its key has left the ring; verification.ErrUnavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
 		return "", d.mapStoreError(ctx, err)

@@ -17,9 +17,9 @@ const (
 	nameLetters  = 3
 )
 
-// CheckReason checks an administrator's reason for an action. The reason is required, and must not contain an address or a phone number: the
-// audit log is kept for good, so they could not be erased. Nor may it contain the local part of to, the address that the action is about;
-// empty: not known. Error: *verification.InvalidError.
+// CheckReason checks an administrator's reason for an action. The reason is required, and must not contain an address or a phone number:
+// the audit log is kept for good, so they could not be erased. Nor may it contain the local part of to, the address that the action is
+// about; empty: not known. Error: *verification.InvalidError.
 func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":

@@ -128,7 +128,8 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 	s.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores other rules.
+// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores
+// other rules.
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)

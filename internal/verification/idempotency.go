@@ -37,7 +37,8 @@ type claim struct {
 	done      *store.Claimed // the key's request was admitted before; nil: it was not
 }
 
-// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
+// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest,
+// ErrUnavailable.
 func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
@@ -103,8 +104,9 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	return v, s
 }
 
-// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a browser's key can
-// be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification with it.
+// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a
+// browser's key can be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification
+// with it.
 func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 	switch {
 	case a.Kind == Secret:
@@ -122,9 +124,9 @@ func (s *Service) fingerprint(a asked) [32]byte {
 		a.Reference, a.Session, a.Resend)
 }
 
-// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least 32,
-// with letters and at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has at
-// most 122 random bits, and base64 may be words.
+// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least
+// 32, with letters and at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has
+// at most 122 random bits, and base64 may be words.
 func isRandomKey(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

@@ -184,7 +184,8 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 	return d
 }
 
-// completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see gates.Gate.CompleteFromLog.
+// completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see
+// gates.Gate.CompleteFromLog.
 func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) quota.Decision {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d

@@ -164,7 +164,8 @@ func (s *Service) RecipientQuota(
 	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
 }
 
-// ValidateRecipient returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served; else nil.
+// ValidateRecipient returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served;
+// else nil.
 func (s *Service) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {

@@ -158,8 +158,8 @@ func SetRetryAfter(h http.Header, d quota.Decision) {
 	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
 }
 
-// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The caller
-// adds type, title, status and detail.
+// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The
+// caller adds type, title, status and detail.
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{

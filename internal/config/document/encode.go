@@ -108,7 +108,8 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, name, value)
 }
 
-// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a struct, map or list.
+// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a struct, map or
+// list.
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:

@@ -43,8 +43,8 @@ func (d *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail is kept before and the answer would come
-// after it, so the sender never hears that the mail was taken.
+// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail is kept before and the answer would
+// come after it, so the sender never hears that the mail was taken.
 func (d *session) disconnectIfPlayUnknown() {
 	if d.simulates(playUnknown) {
 		_ = d.conn.Conn().Close()

@@ -102,8 +102,8 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	return fail // no recipient has been named yet
 }
 
-// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end once, with the verdict on the attempt. An
-// attempt that takes longer than slowAfter counts as a fault if another server is up by then, as otherUp reports.
+// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end once, with the verdict on the attempt.
+// An attempt that takes longer than slowAfter counts as a fault if another server is up by then, as otherUp reports.
 func (s *client) startAttempt(otherUp func() bool) (end func(verdict error)) {
 	report, ok := s.health.Allow()
 	if !ok {

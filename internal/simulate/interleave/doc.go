@@ -3,11 +3,11 @@
 // off. It is a model checker with explicit states, and has tests only. It proves nothing about the code that it does not call, but
 // no random schedule is as thorough about the order of calls.
 //
-// A state is a plain value: the recipient's bucket in the limiter, the rows of the log, where each request, check and flight of
-// two replicas is, the mails that are out, and the faults that are left. A step is one call that another process can notice: of
-// the limiter, the log or the mail server. What a process does by itself between two calls belongs to the first of them. Decisions
-// are made by the real functions (gate.Decide, quota.Memory, quota.Evaluate, verification.StateOf); the comment of each other step names the
-// functions that it stands for, and has to be kept true by hand.
+// A state is a plain value: the recipient's bucket in the limiter, the rows of the log, where each request, check and flight of two
+// replicas is, the mails that are out, and the faults that are left. A step is one call that another process can notice: of the limiter,
+// the log or the mail server. What a process does by itself between two calls belongs to the first of them. Decisions are made by the real
+// functions (gate.Decide, quota.Memory, quota.Evaluate, verification.StateOf); the comment of each other step names the functions that it
+// stands for, and has to be kept true by hand.
 //
 // Time is a step as well, of half a window. That is longer than a lease, than MissingFor and than the timeouts of a request, so
 // no request is between two calls when time passes. Of a process that is killed, each request, check and flight may have one call

@@ -72,9 +72,9 @@ func LargestLimit(in store.Intent) (n int) {
 // was set far ahead once, its rows would count until that time comes, and lock their recipients out.
 const MaxStale = 24 * time.Hour
 
-// MaxClockSkew is by how much an event may be older by the limiter's clock than by the log's. So a limiter whose clock jumps ahead, or whose
-// promoted replica has another clock, frees a place at most one second early. It is not 0, since the time from a Take to Begin varies, and
-// a request after the announced wait must be admitted.
+// MaxClockSkew is by how much an event may be older by the limiter's clock than by the log's. So a limiter whose clock jumps ahead, or
+// whose promoted replica has another clock, frees a place at most one second early. It is not 0, since the time from a Take to Begin
+// varies, and a request after the announced wait must be admitted.
 const MaxClockSkew = time.Second
 
 // CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and

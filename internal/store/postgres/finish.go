@@ -128,8 +128,8 @@ func (p *DB) finish(batch []*ending) {
 
 func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one row
-// made the batch fail, it repeats each call alone. Every call gets an answer or an error.
+// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one
+// row made the batch fail, it repeats each call alone. Every call gets an answer or an error.
 func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()

@@ -52,8 +52,8 @@ type list[R any] struct {
 	write   AppendElement[R]
 }
 
-// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for each row. capacity is how many parameters
-// are expected.
+// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for each row. capacity is how many
+// parameters are expected.
 func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, capacity), args: make([]any, 0, capacity)}
 }
