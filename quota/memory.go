@@ -151,7 +151,8 @@ func (m *Memory) lock(buckets []string) (unlock func()) {
 
 func (m *Memory) shardOf(name string) uint64 { return maphash.String(m.seed, name) % shards }
 
-// find returns the bucket, or nil if it does not exist or has expired; a nil bucket reads as empty. The caller holds the lock.
+// find returns the bucket with this name, or nil if there is none or it has expired. A nil bucket reads as empty. The caller holds the lock
+// of the bucket's shard.
 func (m *Memory) find(name string, now int64) *bucket {
 	b := m.shards[m.shardOf(name)].buckets[name]
 	if b == nil || b.expiresAt <= now {
@@ -171,8 +172,9 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweep deletes the expired buckets of the shard. It runs when the buckets added since the last sweep are half of the map, or after
-// a minute for each sweepRate buckets. So the cost for each added bucket is small, and buckets go after a rush although few follow.
+// sweep deletes the expired buckets of the shard, if a sweep is due: when the buckets added since the last sweep are half of the map (at
+// least 64), or after a minute plus one for each sweepRate buckets. So the cost for each added bucket is small, and after a rush expired
+// buckets are deleted even if few new ones follow.
 func (s *shard) sweep(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

@@ -15,9 +15,9 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. If again is true, it is called again after a tick, not after Every.
+	// Run does the work, or a part of it. If again is true, Run is called again after a tick, else after Every. An error is only logged.
 	Run func(ctx context.Context) (again bool, err error)
-	// AtStop: run the job once more when the process ends.
+	// AtStop says that the job runs once more when the process ends.
 	AtStop bool
 }
 

@@ -34,8 +34,8 @@ type Maintenance struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 
-	expired   int       // rows, since the last time that none was left
-	alarmedAt time.Time // about partitions
+	expired   int       // rows deleted since the last time that none was left
+	alarmedAt time.Time // last alarm about partitions
 }
 
 // How often the jobs are due, and how much they do at once: a little, so that nothing else waits for it.
@@ -70,7 +70,7 @@ func (l *Maintenance) Table() []Job {
 	return table
 }
 
-// expire deletes up to ExpireRows rows, or a partition, older than the retention. again: more are left.
+// expire deletes up to ExpireRows rows and at most one partition that are older than the retention. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
@@ -123,7 +123,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	return true, nil
 }
 
-// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more.
+// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more. again is always false.
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()

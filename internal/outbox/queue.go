@@ -17,8 +17,8 @@ import (
 type flight struct {
 	work    store.Work
 	held    store.Held
-	inDoubt bool
-	renewed time.Time // start of its current lease
+	inDoubt bool      // an earlier attempt may have delivered the message
+	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the log or written to it
 }
 
@@ -26,9 +26,9 @@ type flight struct {
 // delays no mail, and a mail server that hangs no text message.
 type lane struct {
 	channel recipient.Channel
-	queue   []*flight // that wait for a worker, in the order of byExpiry
-	held    int       // flights of this channel
-	workers int       // at work now
+	queue   []*flight // flights that wait for a worker, in the order of byExpiry
+	held    int       // all flights of this channel, queued or at a worker
+	workers int       // running workers
 	behind  bool      // rows wait in the log, since memory was full: see start
 }
 
@@ -63,7 +63,7 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	return w.Send
 }
 
-// notifyWaiter hands the outcome of a send to the request that waits for it, if one does.
+// notifyWaiter passes the outcome of a send to the request that waits for it; without such a request it does nothing.
 func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	if ended, waits := o.waiters.LoadAndDelete(send); waits {
 		ended.(chan store.Outcome) <- out
