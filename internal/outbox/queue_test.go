@@ -18,11 +18,11 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// memory is how many sends the outbox of slowly has room for.
+// memory is for how many sends most outboxes of these tests have room.
 const memory = 60
 
-// slowly runs a test of a service whose mail server takes a while for each mail.
-func slowly(t *testing.T, each time.Duration, workers int, test func(*vtest.Rig)) {
+// slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox has room for so many sends.
+func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		s.Workers = workers
@@ -31,7 +31,7 @@ func slowly(t *testing.T, each time.Duration, workers int, test func(*vtest.Rig)
 		s.Purposes["login"] = login
 	}, func(r *vtest.Rig) {
 		r.MailServer.Each = each
-		r.Svc.Queue.Capacity = memory
+		r.Svc.Queue.Capacity = room
 		r.Start()
 		test(r)
 	})
@@ -54,8 +54,7 @@ func persons(r *vtest.Rig, n int) (order []int) {
 // A receiver that takes a second for each mail changes no answer: all are given at once, and all mails go out, in the
 // order of the requests, as fast as the workers are.
 func TestSlowReceiverChangesNoAnswer(t *testing.T) {
-	slowly(t, time.Second, 16, func(r *vtest.Rig) {
-		r.Svc.Queue.Capacity = outbox.MaxFlights
+	slowly(t, time.Second, 16, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, 160)
 		r.Sleep(11 * time.Second)
 		for i, who := range persons(r, 160) {
@@ -69,7 +68,7 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 // Sends that memory has no room for wait in the log, queued. They are delivered in turn: a later one does not go first,
 // though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
-	slowly(t, 100*time.Millisecond, 10, func(r *vtest.Rig) { // a hundred a second
+	slowly(t, 100*time.Millisecond, 10, memory, func(r *vtest.Rig) { // a hundred a second
 		const n, late, lates = memory + 120, 5, 2
 		ids := r.SendMany(0, n)
 		for k := range lates {
@@ -97,7 +96,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 
 // Sends that wait in the log are fetched when there is room, not only at the next tick.
 func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
-	slowly(t, 20*time.Millisecond, 10, func(r *vtest.Rig) { // five hundred a second
+	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
 		r.Sleep(800 * time.Millisecond) // 0.6 s would do
 		persons(r, memory+240)
@@ -107,7 +106,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 // While the log takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxOutcomes + 400
-	slowly(t, 100*time.Millisecond, 100, func(r *vtest.Rig) {
+	slowly(t, 100*time.Millisecond, 100, memory, func(r *vtest.Rig) {
 		r.Svc.Queue.Capacity = outbox.MaxFlights
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
@@ -124,7 +123,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 
 // A stop does not wait for sends that have not begun: they are handed back, and the next process delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
-	slowly(t, time.Second, 4, func(r *vtest.Rig) {
+	slowly(t, time.Second, 4, memory, func(r *vtest.Rig) {
 		r.Svc.Queue.Capacity = outbox.MaxFlights
 		r.SendMany(0, 100)
 		r.Sleep(100 * time.Millisecond)
@@ -148,7 +147,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 // The queue in memory is served in the order of expiry, and codes that expire together in the order of the requests: one by one, for
 // there is one worker.
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
-	slowly(t, time.Second, 1, func(r *vtest.Rig) {
+	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		for n := range 12 {
 			r.SendTo(vtest.NthAddress(n), vtest.For([]string{"", "", "login"}[n%3]))
 			r.Sleep(time.Millisecond)
@@ -163,7 +162,7 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 // Memory has room for as many as it is said to have, and the next one waits in the log. While one waits there, a new one does as well, also
 // where there is room again: else the old one might never have its turn.
 func TestRoomToTheLast(t *testing.T) {
-	slowly(t, time.Minute, 1, func(r *vtest.Rig) {
+	slowly(t, time.Minute, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the log
 		ids := r.SendMany(0, memory+1)
 		r.Sleep(time.Minute + time.Millisecond) // one was delivered
@@ -177,7 +176,7 @@ func TestRoomToTheLast(t *testing.T) {
 
 // While the log takes no outcomes, a line a second says how many writes failed, however many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
-	slowly(t, time.Millisecond, 16, func(r *vtest.Rig) {
+	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Down, "Finish")
 		r.SendMany(0, memory)
 		r.Sleep(10 * time.Second)
