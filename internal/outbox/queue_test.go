@@ -106,8 +106,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 // While the log takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxOutcomes + 400
-	slowly(t, 100*time.Millisecond, 100, memory, func(r *vtest.Rig) {
-		r.Svc.Queue.Capacity = outbox.MaxFlights
+	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
 		r.CutStore()
@@ -123,8 +122,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 
 // A stop does not wait for sends that have not begun: they are handed back, and the next process delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
-	slowly(t, time.Second, 4, memory, func(r *vtest.Rig) {
-		r.Svc.Queue.Capacity = outbox.MaxFlights
+	slowly(t, time.Second, 4, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, 100)
 		r.Sleep(100 * time.Millisecond)
 		began := time.Now()
