@@ -19,10 +19,10 @@ import (
 // LogFile is the log in the data directory.
 const LogFile = "sendcode.db"
 
-// LogFileExists reports whether the data directory has a SQLite log.
+// LogFileExists reports whether the data directory has a SQLite log; true also if that cannot be read, so that no log is given other keys.
 func LogFileExists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, LogFile))
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 const secretsName = "secrets.yaml"

@@ -221,3 +221,15 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
+
+// A log that cannot be looked for counts as one, so that its keys are not made anew.
+func TestLogFileExists(t *testing.T) {
+	dir := t.TempDir()
+	is(t, "in an empty directory", LogFileExists(dir), false)
+	file := filepath.Join(dir, LogFile)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	is(t, "beside the file", LogFileExists(dir), true)
+	is(t, "in what is no directory", LogFileExists(file), true)
+}
