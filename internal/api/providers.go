@@ -106,8 +106,8 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// ingestOnce records the events, unless their signature was used before: some signatures do not cover the events, so a person who has seen
-// one could send any. A repetition is no error, so that a provider whose first answer was lost does not go on.
+// ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an attacker
+// could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
 func (p *ProviderEvents) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {

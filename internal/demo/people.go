@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// person is a person who asks for codes.
+// person is a made-up recipient: its address, and the app and the client by which it asks for codes.
 type person struct {
 	channel, to     string
 	locale          string

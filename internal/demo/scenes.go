@@ -70,7 +70,7 @@ func mistype(code string) string {
 	return code[:len(code)-1] + string(last)
 }
 
-// scheduleImpatient adds a person who asks every few seconds for ten minutes.
+// scheduleImpatient adds the requests of one person, every few seconds for ten minutes.
 func (w *week) scheduleImpatient(from time.Time) {
 	who := person{channel: "email", to: "theo@post.example", locale: "en", app: "shop", ip: randomIP(w.rng), browser: true}
 	for at := from; at.Before(from.Add(10 * time.Minute)); at = at.Add(w.randomSeconds(4, 20)) {

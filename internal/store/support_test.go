@@ -5,27 +5,29 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"sendcode/internal/servertest"
 )
 
 func TestSupportReferenceVector(t *testing.T) {
 	id := uuid.MustParse("019a9f3e-5c00-7abc-8def-0123456789ff") // at second 1763608255 of 1970, and 0x1ff
-	same(t, "reference", SupportReference(id), "S-2RJM-PZZZ")
+	servertest.Same(t, "reference", SupportReference(id), "S-2RJM-PZZZ")
 	for _, spelt := range []string{"S-2RJM-PZZZ", "s-2rjm-pzzz", "S2RJMPZZZ", " S – 2RJM PZZZ "} {
 		want, _ := supportRangeOfID(id)
 		got, ok := ParseSupportReference(spelt)
-		same(t, spelt, ok && got == want, true)
+		servertest.Same(t, spelt, ok && got == want, true)
 	}
 	for _, bad := range []string{"", "S", "S-2RJM-PZZ", "S-2RJM-PZZZZ", "2RJM-PZZZ", "S-2RJM-PZZU", "S-2RJM-PZZé", "order S-2RJM-PZZZ"} {
-		same(t, bad, IsSupportReference(bad), false)
+		servertest.Same(t, bad, IsSupportReference(bad), false)
 	}
 	for typed, meant := range map[string]string{"S-O1IL-0000": "S-0111-0000", "s-ilo0-oooo": "S-1100-0000"} {
 		got, ok := ParseSupportReference(typed)
 		want, _ := ParseSupportReference(meant)
-		same(t, typed, ok && got == want, true)
+		servertest.Same(t, typed, ok && got == want, true)
 	}
 	for _, none := range []uuid.UUID{uuid.Nil, uuid.Max, uuid.MustParse("019a9f3e-5c00-4abc-8def-0123456789ff"),
 		uuid.MustParse("01000000-0000-7abc-8def-0123456789ff")} {
-		same(t, none.String(), SupportReference(none), "")
+		servertest.Same(t, none.String(), SupportReference(none), "")
 	}
 }
 
@@ -50,11 +52,4 @@ func TestSupportReferencesReadBack(t *testing.T) {
 			t.Fatalf("%s has the reference of its neighbour", id)
 		}
 	})
-}
-
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, wanted %v", what, got, want)
-	}
 }
