@@ -1,0 +1,286 @@
+// Package history judges a run of the service by what its users saw: requests with their answers, and messages that arrived. It knows
+// nothing of how the service works, and imports no other package of this module, so that a mistake there cannot hide itself here. The
+// way of working is that of Jepsen's checkers (jepsen.io): a request took effect at some instant between its begin and its end, and
+// only what no choice of such instants explains is a violation.
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what a request asks for.
+type Kind string
+
+// The kinds.
+const (
+	Send  Kind = "send"  // POST /v1/verifications
+	Check Kind = "check" // POST /v1/verifications/{id}/check
+	Look  Kind = "look"  // anything that changes nothing
+	Reset Kind = "reset" // an administrator gives a recipient all places back
+)
+
+// Rule admits at most Limit sends of a recipient in any Window.
+type Rule struct {
+	Name   string
+	Limit  int
+	Window time.Duration
+}
+
+// Request is a request with its answer. Instants are of one clock, that of the client.
+type Request struct {
+	Kind         Kind
+	Recipient    string // the mailbox or number, in one spelling
+	Begin, End   time.Time
+	Status       int // 0: no answer came
+	Header       http.Header
+	Body         []byte // JSON
+	Key          string // Idempotency-Key
+	Verification string // that a check names
+	Code         string // that a check enters
+	Browser      bool   // hears of its own sends alone
+}
+
+// Message is a message that a recipient got.
+type Message struct {
+	Recipient, Code string
+	ID              string // begins with the send's ID
+	At              time.Time
+}
+
+// History is what was seen of one run, in any order.
+type History struct {
+	Rules    []Rule
+	Requests []Request
+	Messages []Message
+
+	// Crashes are the instants at which a process died, or may have lost its leases. A message under way then may come twice.
+	Crashes []time.Time
+	// Slack is how much longer than it was told a client may have to wait, and how late a place that is given back may be seen.
+	Slack time.Duration
+	// Skew is how far clocks may differ by which instants are told.
+	Skew time.Duration
+	// Unended permits sends that are still under way at the end.
+	Unended bool
+	// FewerLeft permits the service to count a send that no answer shows, as after a crash between its gates.
+	FewerLeft bool
+}
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Promise string // one of the constants
+	Detail  string
+}
+
+// The promises.
+const (
+	OverPolicy = "never over the policy"
+	Lost       = "never lost"
+	Doubled    = "never silently doubled"
+	Untrue     = "the truth about waiting"
+	Costs      = "a refusal and a failure cost nothing"
+	SameCode   = "a resend has the same code"
+	Guessing   = "guessing does not pay"
+	Surface    = "answers are consistent"
+)
+
+// MaxTries is how often a code may be checked.
+const MaxTries = 5
+
+// answer has the members of answers that are judged.
+type answer struct {
+	ID             string
+	Status         any
+	Type           string
+	Valid          bool
+	RetryAfter     int    `json:"retry_after"`
+	RetryAfterMS   int64  `json:"retry_after_ms"`
+	BlockedBy      string `json:"blocked_by"`
+	MayHaveCounted bool   `json:"may_have_counted"`
+	Send           outcome
+	Sends          []outcome // of a list
+	Quota          *struct {
+		Rules []told
+	}
+}
+
+// outcome is the state of a send as an answer tells it.
+type outcome struct {
+	ID, Status, Reason string
+	At                 time.Time // when it was taken; in lists alone
+}
+
+func (o outcome) final() bool {
+	return o.Status == "sent" || o.Status == "failed" || o.Status == "unknown"
+}
+
+// told is the state of a rule as an answer tells it.
+type told struct {
+	Name, Scope      string
+	Limit, Remaining int
+	Window           int // s
+	RetryAfter       int `json:"retry_after"` // s
+}
+
+// wait returns the wait that a refusal told, at least and at most: seconds are rounded up.
+func (a answer) wait() (least, most time.Duration) {
+	if a.RetryAfterMS > 0 {
+		most = time.Duration(a.RetryAfterMS) * time.Millisecond
+		return most - time.Millisecond, most
+	}
+	most = time.Duration(a.RetryAfter) * time.Second
+	return most - time.Second, most
+}
+
+// request is a Request with its answer read.
+type request struct {
+	Request
+	answer
+}
+
+// accepted reports whether the answer is that a send was taken.
+func (q request) accepted() bool {
+	return q.Kind == Send && q.answer.Send.ID != "" && (q.Request.Status == http.StatusAccepted || q.Request.Status == http.StatusBadGateway)
+}
+
+// refused reports whether a rule of the recipient refused the request.
+func (q request) refused() bool {
+	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(q.Type, "/quota-exceeded") &&
+		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool { return r.Name == q.BlockedBy && r.Scope == "recipient" }))
+}
+
+// uncertain reports whether the send may have been taken though no answer says so.
+func (q request) uncertain() bool {
+	s := q.Request.Status
+	return q.Kind == Send && !q.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
+}
+
+// send is what was seen of one send.
+type send struct {
+	id, recipient, verification string
+	from, to                    time.Time // it was taken between them
+	answered                    bool
+	outcome                     outcome
+	failed                      time.Time // when an answer first called it failed; zero: none did
+	messages                    []Message
+}
+
+// judge is a history, indexed.
+type judge struct {
+	History
+	requests []request // by their begin
+	sends    map[string]*send
+	byPerson map[string][]*send // by their earliest instants
+	found    []Violation
+}
+
+// Judge returns the violations of a history.
+func Judge(h History) []Violation {
+	j := &judge{History: h, sends: map[string]*send{}, byPerson: map[string][]*send{}}
+	j.read()
+	j.collect()
+	j.overPolicy()
+	j.outcomes()
+	j.codes()
+	j.waits()
+	j.figures()
+	j.checks()
+	return j.found
+}
+
+// read reads the answers.
+func (j *judge) read() {
+	for _, r := range j.Requests {
+		q := request{Request: r}
+		if r.Status != 0 && len(r.Body) > 0 && json.Unmarshal(r.Body, &q.answer) != nil {
+			j.broke(Surface, "an answer of status %d is not JSON of the known shape", r.Status)
+		}
+		j.requests = append(j.requests, q)
+	}
+	slices.SortStableFunc(j.requests, func(a, b request) int { return a.Begin.Compare(b.Begin) })
+}
+
+// collect finds the sends: by the answers that took them, and by messages that no answer announced.
+func (j *judge) collect() {
+	asked := map[string][]request{} // uncertain, by recipient
+	keyed := map[string]*send{}
+	firstWith := map[string]time.Time{}
+	for _, q := range j.requests {
+		if first, ok := firstWith[q.Key]; q.Key != "" && (!ok || q.Begin.Before(first)) {
+			firstWith[q.Key] = q.Begin
+		}
+		switch {
+		case q.uncertain():
+			asked[q.Recipient] = append(asked[q.Recipient], q)
+		case q.accepted():
+			s := j.sends[q.answer.Send.ID]
+			if s == nil {
+				s = &send{id: q.answer.Send.ID, recipient: q.Recipient, verification: q.ID, from: q.Begin, to: q.End, answered: true}
+				j.sends[s.id] = s
+			}
+			s.to = earlier(s.to, q.End)
+			if q.Key == "" {
+				continue
+			}
+			s.from = earlier(s.from, firstWith[q.Key])
+			if other := keyed[q.Key]; other != nil && other != s {
+				j.broke(Doubled, "one Idempotency-Key gave the sends %s and %s", other.id, s.id)
+			}
+			keyed[q.Key] = s
+		}
+	}
+	slices.SortStableFunc(j.Messages, func(a, b Message) int { return a.At.Compare(b.At) })
+	for _, m := range j.Messages {
+		id, _, _ := strings.Cut(m.ID, "@")
+		s := j.sends[id]
+		if s == nil {
+			s = &send{id: id, recipient: m.Recipient, to: m.At}
+			if mine := asked[m.Recipient]; len(mine) == 0 || mine[0].Begin.After(m.At) {
+				j.broke(Doubled, "a message %s came that no request asked for", id)
+				s.from = m.At
+			} else { // any of them may have asked for it, so each explains one message
+				s.from, asked[m.Recipient] = j.firstUncertain(m.Recipient), mine[1:]
+			}
+			j.sends[id] = s
+		}
+		s.messages = append(s.messages, m)
+	}
+	for _, q := range j.requests {
+		for _, o := range append(q.Sends, q.answer.Send) {
+			if s := j.sends[o.ID]; s != nil && (o.final() || !s.outcome.final()) {
+				if s.outcome = o; o.Status == "failed" && s.failed.IsZero() {
+					s.failed = q.End
+				}
+				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {
+					s.from, s.to = o.At, o.At
+				}
+			}
+		}
+	}
+	for _, s := range j.sends {
+		j.byPerson[s.recipient] = append(j.byPerson[s.recipient], s)
+	}
+	for _, sends := range j.byPerson {
+		slices.SortFunc(sends, func(a, b *send) int { return cmp.Or(a.from.Compare(b.from), cmp.Compare(a.id, b.id)) })
+	}
+}
+
+func (j *judge) firstUncertain(recipient string) time.Time {
+	for _, q := range j.requests {
+		if q.Recipient == recipient && q.uncertain() {
+			return q.Begin
+		}
+	}
+	return time.Time{}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

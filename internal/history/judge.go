@@ -1,0 +1,263 @@
+package history
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// late is how long a request without an answer may still take effect.
+const late = 30 * time.Second
+
+func (j *judge) broke(promise, format string, args ...any) {
+	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...)})
+}
+
+// crashed reports whether a process crashed between two instants.
+func (j *judge) crashed(from, to time.Time) bool {
+	return slices.ContainsFunc(j.Crashes, func(c time.Time) bool { return !c.Before(from) && !c.After(to) })
+}
+
+// overPolicy finds sends of a recipient that must lie in one window, and are more than its limit. A send that failed gave its place
+// back, so it is left out.
+func (j *judge) overPolicy() {
+	for recipient, sends := range j.byPerson {
+		for _, rule := range j.Rules {
+			for _, last := range sends {
+				n := 0
+				for _, s := range sends {
+					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !j.resetBetween(recipient, s.from, last.to) {
+						n++
+					}
+				}
+				if n > rule.Limit {
+					j.broke(OverPolicy, "%s got %d sends within %v, the last %s; the rule %s admits %d", recipient, n, rule.Window, last.id, rule.Name, rule.Limit)
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) resetBetween(recipient string, from, to time.Time) bool {
+	return slices.ContainsFunc(j.requests, func(q request) bool {
+		return q.Kind == Reset && q.Recipient == recipient && q.End.After(from) && q.Begin.Before(to)
+	})
+}
+
+// outcomes finds sends that were lost, doubled, or told falsely.
+func (j *judge) outcomes() {
+	for _, sends := range j.byPerson {
+		for _, s := range sends {
+			n := len(s.messages)
+			switch {
+			case n == 0 && s.outcome.Status == "sent":
+				j.broke(Lost, "%s is called sent, and no message came", s.id)
+			case n == 0 && !s.outcome.final() && !j.Unended:
+				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
+			case n > 0 && s.outcome.Status == "failed" && !j.crashed(s.from, s.messages[n-1].At.Add(late)):
+				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
+			case n > 1 && !j.crashed(s.from, s.messages[n-1].At):
+				j.broke(Doubled, "%s came %d times, and nothing had crashed", s.id, n)
+			}
+			for _, m := range s.messages {
+				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
+					j.broke(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
+				}
+			}
+		}
+	}
+}
+
+// codes finds verifications with two codes.
+func (j *judge) codes() {
+	codes := map[string]string{}
+	for _, sends := range j.byPerson {
+		for _, s := range sends {
+			if len(s.messages) == 0 || s.verification == "" {
+				continue
+			}
+			if code := s.messages[0].Code; codes[s.verification] == "" {
+				codes[s.verification] = code
+			} else if codes[s.verification] != code {
+				j.broke(SameCode, "two messages of the verification %s have different codes", s.verification)
+			}
+		}
+	}
+}
+
+// blockedFor returns for how long an answer says that no send of the recipient is admitted, at least and at most.
+func (q request) blockedFor() (least, most time.Duration, says bool) {
+	switch {
+	case q.refused():
+		least, most = q.wait()
+		return least, most, true
+	case q.Quota == nil || len(q.Quota.Rules) == 0 || q.Request.Status == http.StatusTooManyRequests:
+		return 0, 0, false
+	}
+	for _, r := range q.Quota.Rules {
+		most = max(most, time.Duration(r.RetryAfter)*time.Second)
+	}
+	return most - time.Second, most, true
+}
+
+// waits compares each wait that was told with what came of the next requests.
+func (j *judge) waits() {
+	of := map[string][]request{}
+	for _, q := range j.requests {
+		of[q.Recipient] = append(of[q.Recipient], q)
+	}
+	for _, requests := range of {
+		for i, q := range requests {
+			if q.refused() {
+				if header := q.Header.Get("Retry-After"); q.RetryAfter < 1 || header != fmt.Sprint(q.RetryAfter) {
+					j.broke(Surface, "a refusal has the header Retry-After %q and the member %d", header, q.RetryAfter)
+				}
+			}
+			if least, most, says := q.blockedFor(); says {
+				j.wait(q, requests[i+1:], least, most)
+			}
+		}
+	}
+}
+
+// wait finds the first request of the same kind of caller after a wait, which must be admitted if nothing else happened, and one that was
+// admitted before.
+func (j *judge) wait(q request, next []request, least, most time.Duration) {
+	for _, r := range next {
+		if r.Kind != Send || r.Browser != q.Browser || r.Begin.Before(q.End) {
+			continue
+		}
+		if r.Begin.Before(q.End.Add(most + j.Slack)) {
+			early := q.Begin.Add(least - j.Skew).Sub(r.End)
+			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
+				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
+			}
+			continue
+		}
+		if r.refused() && !j.disturbed(q, r) {
+			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most, stamp(r.Begin), r.RetryAfter)
+		}
+		return
+	}
+}
+
+func stamp(t time.Time) string { return t.Format("15:04:05.000") }
+
+// disturbed reports whether another send of the recipient may have been taken between an answer and the answer to a later request.
+func (j *judge) disturbed(q, r request) bool {
+	for _, s := range j.byPerson[q.Recipient] {
+		own := q.Kind == Send && q.answer.Send.ID == s.id
+		if !own && s.from.Before(r.End) && s.to.After(q.Begin) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(j.requests, func(u request) bool {
+		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) && u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
+	})
+}
+
+// freed reports whether a place of the recipient may have been given back before a request ended.
+func (j *judge) freed(q, r request) bool {
+	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
+		return s.outcome.Status == "failed" && s.from.Before(r.End)
+	}) || slices.ContainsFunc(j.requests, func(u request) bool {
+		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() && (u.Request.Status == 0 || u.Request.Status >= 500) && u.Begin.Before(r.End)
+	})
+}
+
+// figures compares how much of each rule is left by an answer with the sends that surely count, and with those that may.
+func (j *judge) figures() {
+	for _, q := range j.requests {
+		if q.Quota == nil || q.Browser || q.Kind == Check {
+			continue
+		}
+		for _, rule := range j.Rules {
+			i := slices.IndexFunc(q.Quota.Rules, func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
+			if i < 0 {
+				continue
+			}
+			surely, maybe := j.counting(q, rule)
+			left := q.Quota.Rules[i]
+			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
+				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining, left.Limit, rule.Name, surely)
+			} else if used > maybe && !j.FewerLeft {
+				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining, left.Limit, rule.Name, maybe)
+			}
+		}
+	}
+}
+
+// counting returns how many sends surely count by a rule at an answer, and how many may.
+func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
+	for _, s := range j.byPerson[q.Recipient] {
+		own := q.accepted() && q.answer.Send.ID == s.id
+		reset := j.resetBetween(q.Recipient, s.from, q.End)
+		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !reset {
+			surely++
+		}
+		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !j.crashed(s.from, q.Begin) ||
+			reset && j.resetBetween(q.Recipient, s.to, q.Begin) && !j.resetBetween(q.Recipient, q.Begin, q.End) && !j.resetBetween(q.Recipient, s.from, s.to)
+		if s.from.Before(q.End) && q.Begin.Sub(s.to) < rule.Window+j.Skew && !gone {
+			maybe++
+		}
+	}
+	for _, u := range j.requests {
+		if u.Recipient != q.Recipient || u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
+			continue
+		}
+		passing := u.End.Add(j.Slack).After(q.Begin) && !u.refused() // its place may not be given back yet
+		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+late || passing {
+			maybe++
+		}
+	}
+	return surely, maybe
+}
+
+// checks finds codes that were approved wrongly, twice, or after too many tries, and right ones that were called wrong.
+func (j *judge) checks() {
+	type tries struct {
+		wrong    int
+		approved int
+		ended    time.Time // when an answer said that no try is left
+	}
+	code := map[string]string{}
+	for _, s := range j.sends {
+		if len(s.messages) > 0 {
+			code[s.verification] = s.messages[0].Code
+		}
+	}
+	of := map[string]*tries{}
+	for _, q := range j.requests {
+		if q.Kind != Check || q.Request.Status != http.StatusOK {
+			continue
+		}
+		t := of[q.Verification]
+		if t == nil {
+			t = &tries{}
+			of[q.Verification] = t
+		}
+		right, known := q.Code == code[q.Verification], code[q.Verification] != ""
+		switch {
+		case q.Valid:
+			if t.approved++; t.approved > 1 {
+				j.broke(Guessing, "%s was approved twice", q.Verification)
+			}
+			if known && !right {
+				j.broke(Guessing, "a wrong code was approved for %s", q.Verification)
+			}
+			if !t.ended.IsZero() && q.Begin.After(t.ended) {
+				j.broke(Guessing, "%s was approved when no try was left", q.Verification)
+			}
+		case q.answer.Status == "max_attempts_reached" && t.ended.IsZero():
+			t.ended = q.End
+		case q.answer.Status == "pending":
+			if t.wrong++; t.wrong >= MaxTries {
+				j.broke(Guessing, "%s had %d wrong tries, and more were left", q.Verification, t.wrong)
+			}
+			if known && right {
+				j.broke(Guessing, "the right code was called wrong for %s", q.Verification)
+			}
+		}
+	}
+}
