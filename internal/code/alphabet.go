@@ -2,6 +2,7 @@
 package code
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -51,13 +52,33 @@ func (e *InvalidError) Error() string { return "code: " + e.Reason }
 const maxTyped = 64
 
 // Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces, dashes and invisible characters. For
-// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. It does not check the code's length.
-// Error: *InvalidError if nothing is left, the text is longer than any code, or a character is not of the alphabet; such a text need not
-// count as an attempt.
-func (a Alphabet) Normalize(typed string) (string, error) {
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *InvalidError if nothing is left,
+// if a character is not of the alphabet, or if the rest has not the shape's length; such a text need not count as an attempt.
+func (s Shape) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
-		return "", invalid("too_long", a.tooLong())
+		return "", s.invalidLength("too_long")
 	}
+	read, err := s.Alphabet.normalize(typed)
+	switch {
+	case err != nil:
+		return "", err
+	case len(read) < s.Length:
+		return "", s.invalidLength("too_short")
+	case len(read) > s.Length:
+		return "", s.invalidLength("too_long")
+	}
+	return read, nil
+}
+
+func (s Shape) invalidLength(reason string) error {
+	if s.Alphabet == Unambiguous {
+		return invalid(reason, "The code has "+strconv.Itoa(s.Length)+" letters.")
+	}
+	return invalid(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
+}
+
+// normalize is Shape.Normalize for a code of any length.
+func (a Alphabet) normalize(typed string) (string, error) {
 	var b strings.Builder
 	for _, r := range typed {
 		if unicode.IsSpace(r) || unicode.In(r, unicode.Dash, unicode.Cf) {
@@ -73,13 +94,6 @@ func (a Alphabet) Normalize(typed string) (string, error) {
 		return "", invalid("required", "The code is missing.")
 	}
 	return b.String(), nil
-}
-
-func (a Alphabet) tooLong() string {
-	if a == Unambiguous {
-		return "A code is at most 10 characters long."
-	}
-	return "A code is at most 10 digits long."
 }
 
 func (a Alphabet) invalidCharacter() error {

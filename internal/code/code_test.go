@@ -29,23 +29,24 @@ func TestNormalize(t *testing.T) {
 	} {
 		for want, typed := range texts {
 			for _, in := range typed {
-				got, err := a.Normalize(in)
+				got, err := Shape{a, len(want)}.Normalize(in)
 				servertest.Same(t, in, fmt.Sprint(got, err), want+"<nil>")
 			}
 		}
 	}
 	for a, texts := range map[Alphabet]map[string][]string{
 		Digits: {
-			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"}, "too_long": {string(make([]byte, 65))},
+			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"}, "too_short": {"12345", "1-2-3-4 5"},
+			"too_long": {"1234567", "１２３４５６７", "123 456 7", string(make([]byte, 65))},
 		},
 		Unambiguous: {
-			"required": {"", " - "}, "too_long": {strings.Repeat("B", 65)},
+			"required": {"", " - "}, "too_short": {"BCDFG", "BCDF-G"}, "too_long": {"BCDFGHJ", strings.Repeat("B", 65)},
 			"not_in_alphabet": {"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В", "B\xff", "！"},
 		},
 	} {
 		for reason, typed := range texts {
 			for _, in := range typed {
-				_, err := a.Normalize(in)
+				_, err := Shape{a, 6}.Normalize(in)
 				servertest.Same(t, in, fmt.Sprint(err), "code: "+reason)
 			}
 		}
@@ -56,7 +57,7 @@ func TestNormalize(t *testing.T) {
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
-			got, err := a.Normalize(string(r))
+			got, err := Shape{a, 1}.Normalize(string(r))
 			if err == nil && (len(got) != 1 || !strings.Contains(all, got)) {
 				t.Fatalf("%s: U+%04X is read as %q", a, r, got)
 			}

@@ -21,9 +21,9 @@ var (
 // the code's length; if there are none, for words that are joined by one space or dash and together have that length, such as "293 848".
 // If it does not find exactly one, or if typed is a code alone, it returns what Normalize returns for typed.
 func (s Shape) Find(typed string) (string, error) {
-	read, err := s.Alphabet.Normalize(typed)
-	if err == nil || s.Length == 0 || len(typed) > maxText {
-		return read, err
+	read, err := s.Normalize(typed)
+	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped || len(typed) > maxText {
+		return read, err // a code alone, or too much to search
 	}
 	pattern := numbers
 	if s.Alphabet == Unambiguous {
@@ -32,8 +32,8 @@ func (s Shape) Find(typed string) (string, error) {
 	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		word, err := s.Alphabet.Normalize(text[at[0]:at[1]])
-		if err != nil {
+		word, foreign := s.Alphabet.normalize(text[at[0]:at[1]])
+		if foreign != nil {
 			continue
 		}
 		words = append(words, word)

@@ -292,9 +292,9 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		return s
 	}
 	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // Check returns the error, if there is one
-		found, reason := codeIn(a.View.Code, p.code)
-		if reason != "" {
-			s.Note = note{Kind: badCode, Reason: reason}
+		found, err := a.View.Code.Find(p.code)
+		if bad, ok := errors.AsType[*code.InvalidError](err); ok {
+			s.Note = note{Kind: badCode, Reason: bad.Reason}
 			return s
 		}
 		p.code = found
@@ -319,18 +319,6 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		s.Note = note{Kind: wrongCode}
 	}
 	return s
-}
-
-// codeIn returns the code that a text contains, or the reason why it is none: a reason of package verification, or "length".
-func codeIn(shape code.Shape, typed string) (found, reason string) {
-	found, err := shape.Find(typed)
-	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
-		return "", bad.Reason
-	}
-	if shape.Length > 0 && len(found) != shape.Length {
-		return "", "length"
-	}
-	return found, ""
 }
 
 // awayWait is the wait told while a part is away: as long as the server's own Retry-After, with time to read.

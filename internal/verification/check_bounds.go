@@ -25,16 +25,13 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	if err != nil {
 		return quota.Request{}, err
 	}
-	checks := s.Policy.Get().Checks
-	r := quota.Request{ID: string(id[:]), Buckets: policy.CheckBuckets(c.App, c.IP, ch)}
-	rules := []quota.Rule{checks.Network, checks.WideNetwork}
-	rules = slices.DeleteFunc(rules, func(rule quota.Rule) bool { return r.Buckets[rule.Scope] == "" })
-	r.Rules = append(slices.Clip(rules), checks.App)
+	r := s.checkRequest(c, ch)
+	r.ID = string(id[:])
 	d, _, err := s.Gate.TakeOrLocal(ctx, r)
 	over := err == nil && appBoundExceeded(d)
 	if over {
 		delete(r.Buckets, quota.App) // keeps the app's bucket from growing beyond its bound
-		r.Rules = rules
+		r.Rules = r.Rules[:len(r.Rules)-1]
 		d, _, err = s.Gate.TakeOrLocal(ctx, r)
 	}
 	switch {
@@ -49,6 +46,14 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 		s.countCheckOverBound(ch, c.App)
 	}
 	return r, nil
+}
+
+// checkRequest returns the request that counts a failed check, without an ID. The app's bound is the last rule.
+func (s *Service) checkRequest(c Caller, ch recipient.Channel) quota.Request {
+	checks := s.Policy.Get().Checks
+	r := quota.Request{Buckets: policy.CheckBuckets(c.App, c.IP, ch), Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}}
+	r.Rules = slices.DeleteFunc(r.Rules, func(rule quota.Rule) bool { return r.Buckets[rule.Scope] == "" })
+	return r
 }
 
 // appBoundExceeded reports whether the app's bound refused the check.

@@ -2,6 +2,7 @@ package verification_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,11 +202,95 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 	})
 }
 
+// Spaces and dashes do not count as characters. A text that has not the code's length costs neither a try nor a failed check, whatever
+// the length of the purpose's other codes.
+func TestAWrongLengthCostsNoTry(t *testing.T) {
+	for name, c := range map[string]struct {
+		right, detail string // right is configured; without it the code is a mail's
+		change        func(*vtest.Settings)
+	}{
+		"digits":              {detail: "The code has 6 digits."},
+		"letters":             {detail: "The code has 8 letters.", change: letters},
+		"configured, longer":  {right: "42424242", detail: "The code has 8 digits."},
+		"configured, letters": {right: "BCDFGHJKLM", detail: "The code has 10 letters."},
+		"configured, shorter": {right: "424242", detail: "The code has 6 digits.", change: letters},
+	} {
+		change := func(s *vtest.Settings) {
+			if c.change != nil {
+				c.change(s)
+			}
+			if c.right != "" {
+				vtest.TestRecipient(t, vtest.Ana, c.right)(s)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+				id, right := r.SendTo(vtest.Ana).View.ID, c.right
+				if right == "" {
+					right = r.Code(0)
+				}
+				r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+					if call == "Take" {
+						r.Error("a failed check was counted")
+					}
+					return do()
+				})
+				for slip, reason := range map[string]string{
+					right[:1]: "too_short", right[1:]: "too_short", " - " + right[2:] + "- -": "too_short",
+					right + right[:1]: "too_long", right + " " + right: "too_long", strings.Repeat(right, 20): "too_long",
+				} {
+					for _, err := range []error{
+						vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, id, slip)), vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
+					} {
+						r.WantInvalid(err, "code", reason)
+						bad, _ := errors.AsType[*verification.InvalidError](err)
+						r.Want("the sentence", bad.Detail, c.detail)
+					}
+				}
+				r.Want("tries left", r.Get(id).AttemptsRemaining, verification.MaxAttempts)
+				r.Limiter.Around(nil)
+				r.WantApproved(id, " "+right[:2]+"-"+right[2:])
+			})
+		})
+	}
+}
+
+// A check of an unknown ID, and one of another app's, ask the log and the limiter as often as a check that compares.
+func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id, others := r.SendTo(vtest.Ana).View.ID, r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
+		r.Sleep(time.Minute) // nothing else is under way
+		asked := func(id string) (log, limiter []string) {
+			var last string
+			r.Store.SetFault(func(method string) sqlite.Fault {
+				if method != last { // a read asks before each statement
+					log, last = append(log, method), method
+				}
+				return sqlite.None
+			})
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				limiter = append(limiter, call)
+				return do()
+			})
+			_, _ = r.Svc.Check(r.Context(), vtest.Browser, id, "000000")
+			r.MendStore()
+			r.Limiter.Around(nil)
+			return log, limiter
+		}
+		log, limiter := asked(id)
+		r.WantLine("of a known one", "[Verification Attempt] [Take]", log, limiter)
+		for _, unknown := range []string{"unknown", others} {
+			log, limiter = asked(unknown)
+			r.WantLine(unknown, "[Verification Attempt] [Peek]", log, limiter)
+		}
+	})
+}
+
 // Whatever is typed, an unknown ID and another app's are one and the same 404.
 func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		b := r.SendTo(vtest.Ana, vtest.InApp("elsewhere"))
-		for _, typed := range []string{"", "123456", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
+		for _, typed := range []string{"", "123456", "1234567", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
 				r.WantLine(typed, vtest.Line(verification.CheckResult{}, verification.ErrNotFound), got, err)

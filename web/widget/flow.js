@@ -8,7 +8,7 @@ const shortWait = 5; // seconds, where a service that is away names none
 
 // slips are the API's reasons for a code that is none, in the cards' words.
 const tooManyChecks = '/problems/too-many-checks';
-const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_long: 'length' };
+const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' };
 
 // Reasons for which another number would not do either, but a mail does.
 const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];

@@ -134,6 +134,8 @@ func malformed(id string) []asked {
 		{"GET", "/v1/nothing", "", 404, nil, "not-found", ""},
 		{"POST", path + "/nothing/check", `{"code":"123456"}`, 404, nil, "not-found", ""},
 		{"POST", check, `{"code":123456}`, 422, nil, "invalid-field", "code"},
+		{"POST", check, `{"code":"12-345"}`, 422, nil, "invalid-field", "code"},
+		{"POST", path + "/check", `{"channel":"email","to":"` + apptest.Ana + `","code":"123 4567"}`, 422, nil, "invalid-field", "code"},
 		{"POST", check, `{"code":"` + long + `"}`, 422, nil, "invalid-field", "code"},
 		{"POST", "/v1/limits/none/take", `{"keys":{"user":"1"}}`, 404, nil, "not-found", ""},
 		{"POST", "/v1/limits/web/take", `{"keys":{"ip":"203.0.113.9"}}`, 422, nil, "invalid-field", "keys.resource"},

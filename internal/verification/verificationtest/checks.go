@@ -61,7 +61,7 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 		checked.Valid), 0
 }
 
-// Guess enters n codes that none of the last mails has, and returns how many were compared.
+// Guess enters n codes of digits that none of the last mails has, and returns how many were compared.
 func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) {
 	r.Helper()
 	right := map[string]bool{}
@@ -70,7 +70,7 @@ func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) 
 		right[CodeIn(m)] = true
 	}
 	for i, next := 0, 0; i < n; next++ {
-		guess := fmt.Sprintf("%06d", next)
+		guess := fmt.Sprintf("%0*d", r.Get(ids[i%len(ids)]).Code.Length, next)
 		if right[guess] {
 			continue
 		}
