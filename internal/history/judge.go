@@ -162,7 +162,7 @@ func (j *judge) freed(q, r request) bool {
 	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
 		return s.outcome.Status == "failed" && s.from.Before(r.End)
 	}) || slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() && (u.Request.Status == 0 || u.Request.Status >= 500) && u.Begin.Before(r.End)
+		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() && (u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
 	})
 }
 
@@ -206,12 +206,19 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 		if u.Recipient != q.Recipient || u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
 			continue
 		}
-		passing := u.End.Add(j.Slack).After(q.Begin) && !u.refused() // its place may not be given back yet
-		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+late || passing {
+		if u.uncertain() && q.Begin.Sub(u.End) < rule.Window+late || j.passing(u, q) {
 			maybe++
 		}
 	}
 	return surely, maybe
+}
+
+// passing reports whether a send that was not taken may hold a place during another request, which is given back a moment later.
+func (j *judge) passing(u, q request) bool {
+	if u.refused() {
+		return j.Slack > 0 && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
+	}
+	return u.End.Add(j.Slack).After(q.Begin)
 }
 
 // checks finds codes that were approved wrongly, twice, or after too many tries, and right ones that were called wrong.

@@ -148,11 +148,11 @@ var extraInTests = map[string]string{
 	"internal/page":  "internal/bundle internal/delivery", // one test has a postman
 	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/delivery",
-	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
-	"internal/simulate":            "internal/gates",                                                                                                   // bugs that are put back
-	"internal/e2e/faults":          "internal/app internal/app/doctor internal/recipient internal/store internal/store/postgres internal/outbox quota", // read the log after a run
-	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config",                                                                 // commands are called as cmd/sendcode does
-	"internal/app":                 "internal/store/gate",                                                                                              // counts allocations without a database
+	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
+	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
+	"internal/e2e/faults":          "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota",    // read the log after a run
+	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config",                                                 // commands are called as cmd/sendcode does
+	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
 	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/delivery internal/sms",

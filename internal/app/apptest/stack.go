@@ -278,14 +278,17 @@ func (s *Stack) Ask(i int, to string, change ...func(*http.Request)) Answer {
 func (a Answer) State() string { return strings.Trim(string(a.Status), `"`) }
 
 // Letter is what a person received.
-type Letter struct{ ID, To, Text string }
+type Letter struct {
+	ID, To, Text string
+	At           time.Time
+}
 
 // Mails returns all mails that were sent so far.
 func (s *Stack) Mails() []Letter {
 	var out []Letter
 	if s.SMTP != nil {
 		for _, m := range s.SMTP.Messages() {
-			out = append(out, Letter{m.ID, strings.Join(m.To, ","), string(m.Data)})
+			out = append(out, Letter{m.ID, strings.Join(m.To, ","), string(m.Data), m.At})
 		}
 		return out
 	}
@@ -294,7 +297,7 @@ func (s *Stack) Mails() []Letter {
 			continue
 		}
 		for _, m := range r.Mailbox().Messages() {
-			out = append(out, Letter{m.ID, m.To, m.Text})
+			out = append(out, Letter{m.ID, m.To, m.Text, m.At})
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
+	"time"
 )
 
 // dialogue is the server's side of one connection.
@@ -209,7 +210,7 @@ func (d *dialogue) body() ([]byte, bool) {
 func (d *dialogue) endOfData(content []byte) bool {
 	rule := d.server.rule(Dot, d.recipient())
 	if !refuses(rule) {
-		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to), Data: bytes.Clone(content)})
+		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to), Data: bytes.Clone(content), At: time.Now()})
 	}
 	recipient := d.recipient()
 	d.from, d.to = "", nil

@@ -17,6 +17,8 @@ type Message struct {
 	To   []string
 	// Data is the message as it came, dots unstuffed, lines ending in CRLF.
 	Data []byte
+	// At is the time of arrival.
+	At time.Time
 }
 
 // record is what the server saw.

