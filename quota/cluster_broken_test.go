@@ -38,7 +38,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	ctx := t.Context()
 	node := func(i int) redis.UniversalClient { return newClient(t, cluster.Nodes[i].URL()) }
 	whole := func(t *testing.T) {
-		await(t, "the cluster to be whole", func() bool { return limiter.Ping(ctx) == nil })
+		servertest.Await(t, "the cluster to be whole", func() bool { return limiter.Ping(ctx) == nil })
 		flushAll(t, client)
 	}
 
@@ -105,12 +105,13 @@ func TestClusterThatBreaks(t *testing.T) {
 		same(t, "used, with nothing of those that failed", d.Rules[0].Used, 1)
 		for _, i := range []int{0, 2} { // then all slots are CLUSTERDOWN
 			must(t, node(i).ConfigSet(ctx, "cluster-require-full-coverage", "yes").Err())
+			must(t, node(i).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 		}
-		await(t, "the others to notice", func() bool {
+		servertest.Await(t, "the others to notice", func() bool {
 			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.Key(home[0])).Err(), "CLUSTERDOWN")
 		})
 		allAre(t, ErrUnavailable, map[string]error{"take": second(limiter.Take(ctx, one("a", home[0]))), "ping": limiter.Ping(ctx)})
 		must(t, cluster.Nodes[1].Start())
-		await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
+		servertest.Await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
 	})
 }

@@ -83,7 +83,7 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 	server.Stop()
 	allAre(t, ErrUnavailable, calls(t, limiter, 1))
 	must(t, server.Start())
-	await(t, "takes to go on", func() bool { // go-redis dials once a second after so many failures
+	servertest.Await(t, "takes to go on", func() bool { // go-redis dials once a second after so many failures
 		d, err := limiter.Take(t.Context(), request("one", defaults...))
 		return err == nil && d.Admitted
 	})
@@ -180,7 +180,7 @@ func replicated(t *testing.T) (primary *servertest.RedisServer, first, second re
 	must(t, err)
 	replica := servertest.Redis(t, "--replicaof", host+" "+port)
 	first, second = newClient(t, primary.URL()), newClient(t, replica.URL())
-	await(t, "the replica to be one", func() bool {
+	servertest.Await(t, "the replica to be one", func() bool {
 		return strings.Contains(second.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	return primary, first, second
@@ -202,27 +202,14 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	must(t, err)
 	same(t, "admitted", d.Admitted, true)
 
-	await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
-	await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
-	await(t, "the replica to be promoted", func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
+	servertest.Await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
+	servertest.Await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
+	servertest.Await(t, "the replica to be promoted", func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
 	primary.Stop()
-	await(t, "the limiter to follow", func() bool { return limiter.Ping(t.Context()) == nil })
+	servertest.Await(t, "the limiter to follow", func() bool { return limiter.Ping(t.Context()) == nil })
 
 	d, err = limiter.Take(t.Context(), request("two", defaults...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
 	same(t, "used", d.Rules[0].Used, 1)
-}
-
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(time.Minute); !done(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("waited a minute for %s", what)
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/servertest"
 )
 
 // crowd is a limiter whose lanes are taken by calls that wait until open is closed.
@@ -42,7 +44,7 @@ func newCrowd(t *testing.T) *crowd {
 	for i := range lanes {
 		c.callers.Go(func() { must(t, c.Refund(t.Context(), "lane", Bucket("lane", fmt.Sprint(i)))) })
 	}
-	await(t, "the lanes to be taken", func() bool { return len(c.sizes()) == lanes })
+	servertest.Await(t, "the lanes to be taken", func() bool { return len(c.sizes()) == lanes })
 	return c
 }
 
@@ -53,7 +55,7 @@ func (c *crowd) sizes() []int {
 }
 
 func (c *crowd) awaitPipe(what string, is func(*pipe) bool) {
-	await(c.t, what, func() bool {
+	servertest.Await(c.t, what, func() bool {
 		c.pipe.mu.Lock()
 		defer c.pipe.mu.Unlock()
 		return is(c.pipe)

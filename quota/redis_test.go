@@ -94,7 +94,7 @@ func TestQuota11AMarkEndsWithARestart(t *testing.T) {
 	w.marked()
 	server.Stop()
 	must(t, server.Start())
-	await(t, "the server", func() bool { return client.Ping(t.Context()).Err() == nil })
+	servertest.Await(t, "the server", func() bool { return client.Ping(t.Context()).Err() == nil })
 	same(t, "used", w.peek(perHour).Rules[0].Used, 1)
 	w.lacking("after a restart", "login", perHour)
 }
@@ -106,7 +106,7 @@ func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 	w := onServer(t, NewRedis(first, "q:"), first)
 	w.marked()
 	before := w.lacking("of another source", "gift", perHour)
-	await(t, "the replica to have it", func() bool {
+	servertest.Await(t, "the replica to have it", func() bool {
 		return second.ZCard(t.Context(), w.Limiter.(*Redis).Key(ann())).Val() == 2
 	})
 	must(t, second.SlaveOf(t.Context(), "NO", "ONE").Err())

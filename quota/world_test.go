@@ -191,13 +191,11 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 	}
 }
 
-// Servers that tests share, and leave as they were. A cluster needs seconds to start; its long node timeout keeps it whole.
+// Servers that tests share, and leave as they were. A cluster needs seconds to start.
 var (
 	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
-	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) {
-		return servertest.StartRedisCluster(ctx, "--cluster-node-timeout", "30000")
-	})
-	stops []func() error
+	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })
+	stops         []func() error
 )
 
 func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + patiently }

@@ -78,10 +78,7 @@ type tab struct {
 	tolerate string // part of a console message that the test brings about
 }
 
-const (
-	patience = time.Minute
-	glance   = 25 * time.Millisecond
-)
+const glance = 25 * time.Millisecond
 
 // watching runs in each page before anything else. It records what the status line said, each text of the countdown and the delay of
 // each timer, and lets a test stop and move the two clocks.
@@ -207,25 +204,17 @@ func (b *tab) until(expression string) {
 
 func (b *tab) await(what string, holds func() bool) {
 	b.Helper()
-	if !awaitFor(patience, holds) {
-		b.Fatalf("still not: %s; fields %s; the page says: %s", what,
-			eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-			eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
-	}
-}
-
-// awaitFor says whether something came to hold.
-func awaitFor(most time.Duration, holds func() bool) bool {
-	tick, deadline := time.NewTicker(glance), time.After(most)
+	tick, late := time.NewTicker(glance), time.After(servertest.Patience)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
-		case <-deadline:
-			return false
+		case <-late:
+			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
+				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
 		}
 	}
-	return true
 }
 
 // q is an expression for an element of what holds the card.

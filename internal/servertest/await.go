@@ -4,14 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 )
 
+// Patience is how long tests wait for what will happen. A quiet machine needs at most 15 s, for the takeover of a send.
+const Patience = 5 * time.Minute
+
 const (
-	startTimeout  = time.Minute
-	probeTimeout  = 2 * time.Second
+	probeTimeout  = 20 * time.Second
 	probeInterval = 10 * time.Millisecond
 )
+
+// Await waits until done returns true, and ends the test after [Patience]. It calls done every 20 ms.
+func Await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for late := time.After(Patience); !done(); {
+		select {
+		case <-poll.C:
+		case <-late:
+			t.Fatalf("waited %v for %s", Patience, what)
+		}
+	}
+}
 
 var errExited = errors.New("it ended")
 
@@ -20,7 +37,7 @@ var errExited = errors.New("it ended")
 func await(ctx context.Context, process *Process, probe func(context.Context) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, startTimeout)
+		ctx, cancel = context.WithTimeout(ctx, Patience)
 		defer cancel()
 	}
 	tick := time.NewTicker(probeInterval)

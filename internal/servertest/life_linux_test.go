@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 )
 
 // parentVariable makes the test binary play the parent that is to be killed.
@@ -58,14 +57,14 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 	}
 	process.Kill()
 	for _, pid := range pids {
-		awaitTrue(t, func() bool { return gone(pid) }, fmt.Sprint("the end of process ", pid))
+		Await(t, fmt.Sprint("the end of process ", pid), func() bool { return gone(pid) })
 	}
 	Redis(t) // a new place sweeps the old ones, unless another process is at it
 	for name, dir := range dirs {
-		awaitTrue(t, func() bool { // or the place has become another's, with a new directory
+		Await(t, "the end of the directory "+name, func() bool { // or the place has become another's, with a new directory
 			now, err := os.Stat(name)
 			return os.IsNotExist(err) || err == nil && !os.SameFile(dir, now)
-		}, "the end of the directory "+name)
+		})
 	}
 }
 
@@ -73,15 +72,4 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || stat[bytes.LastIndexByte(stat, ')')+2] == 'Z'
-}
-
-func awaitTrue(t *testing.T, condition func() bool, what string) {
-	t.Helper()
-	for late := time.After(time.Minute); !condition(); {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-late:
-			t.Fatalf("waited a minute for %s", what)
-		}
-	}
 }

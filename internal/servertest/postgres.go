@@ -42,7 +42,7 @@ func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer
 
 // StartPostgres starts a server with one empty database and returns when it
 // answers. It does not wait for its disk, unless settings, each name=value, say
-// otherwise. ctx bounds the wait (a minute to make the cluster and a minute to
+// otherwise. ctx bounds the wait ([Patience] to make the cluster and as long to
 // start where it has no deadline). The error is a *locate.Missing where Postgres is not
 // installed. The caller must Close it.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
@@ -74,7 +74,7 @@ func startPostgres(ctx context.Context, parent string, settings []string) (*Post
 }
 
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.owner.give(s.place.dir), s.owner.give(s.data())); err != nil {
 		return err

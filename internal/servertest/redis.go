@@ -32,7 +32,7 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 
 // StartRedis starts a server and returns when it answers. It keeps nothing on
 // disk and evicts nothing, unless args, as on redis-server's command line, say
-// otherwise. ctx bounds the wait (a minute where it has no deadline). The error is a
+// otherwise. ctx bounds the wait ([Patience] where it has no deadline). The error is a
 // *locate.Missing where redis-server is not installed. The caller must Close it.
 func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	s, err := newRedis(args)

@@ -17,11 +17,11 @@ import (
 )
 
 // SentinelServer is a private Redis Sentinel that watches one primary, by the
-// name main, and alone decides that it is down.
+// name main.
 type SentinelServer struct{ server }
 
 // Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It returns when the Sentinel knows a replica
-// that is in step. The Sentinel notices within half a second that the primary is gone.
+// that is in step. It promotes that at the command SENTINEL FAILOVER alone, however long the machine lets the primary wait.
 func Sentinel(t testing.TB, addr string) *SentinelServer {
 	t.Helper()
 	program := found(t, locate.Redis)
@@ -29,7 +29,7 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	need(t, err)
 	conf := filepath.Join(place.dir, "sentinel.conf") // which it writes, too
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
-		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", place.port, place.dir, strings.ReplaceAll(addr, ":", " "))
+		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", place.port, place.dir, strings.ReplaceAll(addr, ":", " "))
 	need(t, os.WriteFile(conf, []byte(text), 0o600))
 	client := redis.NewSentinelClient(&redis.Options{Addr: place.addr()})
 	defer client.Close()

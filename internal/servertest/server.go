@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // server is a program in a place of its own that can be stopped and started again. Its methods may be called from any goroutine; each does
@@ -70,8 +69,6 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-const stopTimeout = time.Minute // Postgres kills its own children after 5 s, but machines are busy
-
 // Stop ends the server at once, as a crash does, and waits for its end: what is not on disk is lost, clients are cut off.
 func (s *server) Stop() {
 	s.mu.Lock()
@@ -80,7 +77,7 @@ func (s *server) Stop() {
 		return
 	}
 	_ = s.process.Signal(s.last) // fails where it has ended, as wanted
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	_ = s.process.Wait(ctx)
 	s.process.Kill()

@@ -207,7 +207,7 @@ type VerificationBody struct {
 }
 
 // Client is that of all requests.
-var Client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100}}
+var Client = &http.Client{Timeout: servertest.Patience, Transport: &http.Transport{MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100}}
 
 // At sends one request to a base URL and returns its answer, or an error if none came.
 func (s *Stack) At(base, method, path, body string, change ...func(*http.Request)) (a Answer, err error) {
@@ -319,21 +319,8 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 	return got
 }
 
-// Patience is how long something may take on a busy machine that will happen.
-const Patience = 2 * time.Minute
-
-// Await polls until done returns true, and fails the test after Patience.
-func (s *Stack) Await(what string, done func() bool) {
-	s.Helper()
-	deadline := time.After(Patience)
-	for !done() {
-		select {
-		case <-deadline:
-			s.Fatalf("waited %v for %s", Patience, what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
+// Await is [servertest.Await].
+func (s *Stack) Await(what string, done func() bool) { s.Helper(); servertest.Await(s, what, done) }
 
 // Sleep waits for d, which a client was told to wait.
 func Sleep(d time.Duration) { <-time.After(d) }

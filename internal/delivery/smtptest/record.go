@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/servertest"
 )
 
 // Message is one message that the server accepted: it read the final dot, and did not answer 4xx or 5xx to it.
@@ -73,13 +74,10 @@ func (s *Server) number(read func() int) (n int) {
 	return n
 }
 
-// awaitLimit is how long Await waits at most.
-const awaitLimit = 20 * time.Second
-
 // Await waits until n messages were accepted, and fails the test if that takes too long.
 func (s *Server) Await(n int) []Message {
 	s.tb.Helper()
-	limit := time.After(awaitLimit)
+	limit := time.After(servertest.Patience)
 	for {
 		var landed chan struct{}
 		s.locked(func() { landed = s.messageLanded })

@@ -86,7 +86,7 @@ func TestTheDocumentedPolicies(t *testing.T) {
 		"Codes": 24 * time.Hour, "Gifts and notices": 7*24*time.Hour + 4*time.Hour, "A web resource": time.Minute,
 		"Fixed": time.Hour, "Sliding": time.Hour, "A free trial": 31 * 24 * time.Hour, "A gateway": time.Second,
 	}
-	alone, cluster := servertest.Redis(t), servertest.Cluster(t, "--cluster-node-timeout", "30000")
+	alone, cluster := servertest.Redis(t), servertest.Cluster(t)
 	for kind, servers := range map[string]struct {
 		url   string
 		nodes []*servertest.RedisServer

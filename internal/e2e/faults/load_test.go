@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/history"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -120,7 +121,7 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 	enough := func() bool {
 		return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 && needed()
 	}
-	for apptest.Sleep(*faultTime); time.Since(started) < max(apptest.Patience, *faultTime) && !enough(); {
+	for apptest.Sleep(*faultTime); time.Since(started) < max(servertest.Patience, *faultTime) && !enough(); {
 		apptest.Sleep(100 * time.Millisecond)
 	}
 	cancel()

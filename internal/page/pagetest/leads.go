@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/servertest"
 )
 
-// patience is far more than one page takes.
-const patience = time.Minute
-
-// DoAndWaitForPath runs the steps in the tab and waits, at most a minute, until a newly loaded page's path and query begin with prefix. It
-// fails if a step fails or no such page is loaded.
+// DoAndWaitForPath runs the steps in the tab and waits, at most [servertest.Patience], until a newly loaded page's path and query begin
+// with prefix. It fails if a step fails or no such page is loaded.
 func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
 	// What stands in a page's window is gone with the page.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[string](`window.left = false; ""`)); err != nil {
@@ -22,7 +21,7 @@ func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Acti
 	if err := chromedp.Do(tab, steps...); err != nil {
 		return err
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(servertest.Patience)
 	defer limit.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

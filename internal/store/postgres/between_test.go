@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
@@ -50,7 +51,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 		done := make(chan error, 1)
 		once(log, func() {
 			go func() { done <- meddle(other, what, first, f.Act()) }()
-			eventually(t, func() bool { return len(done) > 0 || waits(t, other) })
+			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || waits(t, other) })
 			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
 				t.Errorf("seed %d: %d waits: %v", seed, what, waited)
 			}

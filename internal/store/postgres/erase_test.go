@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/storetest"
@@ -123,6 +124,6 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "traces", storetest.FoundIn([]byte(dump)), nil)
 	hash := `\\x0000000000000000000000000000004d`
 	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
-	eventually(t, func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+	servertest.Await(t, "the grant to be forgotten", func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }

@@ -120,20 +120,6 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 }
 
-// eventually awaits a condition of a server that does not report it.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.After(time.Minute); !condition(); {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatal("it does not come")
-		}
-	}
-}
-
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
@@ -211,7 +197,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	demote("on")
 	name := u.Path[1:]
-	eventually(t, func() bool { // no connection is left from before
+	servertest.Await(t, "the connections from before to end", func() bool { // no connection is left from before
 		others := one[int](t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0
 	})
@@ -222,7 +208,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	demote("off")
 	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
 	f.Admit(t, f.Intent(3))
-	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x", store.NewEvent{}); return err == nil })
+	servertest.Await(t, "an approval", func() bool { _, err := f.Approve(t.Context(), "x", store.NewEvent{}); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -42,7 +43,7 @@ func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
 // another.
 func kill(t *testing.T, log *DB) {
 	t.Helper()
-	eventually(t, func() bool {
+	servertest.Await(t, "a process that waits for the lock", func() bool {
 		var killed bool
 		err := log.pool.QueryRow(t.Context(), `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
@@ -89,7 +90,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		var begun store.Begun
 		result := make(chan error)
 		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
-		eventually(t, func() bool {
+		servertest.Await(t, "the send to wait", func() bool {
 			return one[bool](t, log.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
 		storetest.OK(t, tx.Commit(t.Context()))

@@ -47,7 +47,7 @@ func wantNoTableScanned(t *testing.T, url string) {
 // scans is how often each table was read from end to end, or one of its partitions, once all other connections of the database are gone.
 func scans(ctx context.Context, t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
-	eventually(t, func() bool {
+	servertest.Await(t, "all other connections to end", func() bool {
 		var others int
 		storetest.OK(t, admin.QueryRow(ctx, `
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))

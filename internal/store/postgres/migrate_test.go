@@ -67,7 +67,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { gaveUp <- Migrate(ctx, url, "") }()
-	eventually(t, func() bool { return asked() == waiters })
+	servertest.Await(t, "every migration to wait", func() bool { return asked() == waiters })
 	cancel()
 	storetest.Is(t, <-gaveUp, context.Canceled)
 	storetest.Must(db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`))(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -77,7 +78,7 @@ func waitsForRoom(t *testing.T, f *storetest.Fixture, log *DB, owner *pgx.Conn, 
 	made := make(chan error)
 	go func() { _, err := f.EnsurePartitions(t.Context()); made <- err }()
 	since := func() (at time.Time) {
-		eventually(t, func() bool {
+		servertest.Await(t, "a wait for the lock", func() bool {
 			err := log.pool.QueryRow(t.Context(), `
 SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%sendcode_make_partitions%' AND pid <> pg_backend_pid()`).Scan(&at)
 			return err == nil
@@ -85,7 +86,7 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 		return at
 	}
 	first := since()
-	eventually(t, func() bool { return since().After(first) })
+	servertest.Await(t, "the next wait", func() bool { return since().After(first) })
 	exec(t, owner, `ROLLBACK`)
 	storetest.OK(t, <-made)
 	storetest.Equal(t, "made after another", names(t, log), partitions)
