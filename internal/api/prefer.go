@@ -32,9 +32,12 @@ func preferredWait(h http.Header) (time.Duration, error) {
 
 // deliveryProblem returns the 502 for a caller who waited for a send that failed for good.
 func deliveryProblem(a verification.Answer, kind verification.Kind) *server.Problem {
-	v := toVerificationJSON(a, kind)
+	v, detail := toVerificationJSON(a, kind), "The message was refused for good or not sent at all; it did not count."
+	if v.Send.Counts {
+		detail = "The message was refused for good or not sent at all; it counts."
+	}
 	return &server.Problem{
-		Kind: server.DeliveryFailed, Detail: "The message was refused for good or not sent at all; it did not count.",
+		Kind: server.DeliveryFailed, Detail: detail,
 		Extra: map[string]any{"id": v.ID, "send": v.Send, "quota": v.Quota},
 	}
 }

@@ -57,7 +57,7 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	select {
 	case out := <-ended:
 		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, o.Now()
-		w.Send.Provider, w.Send.ProviderCode = out.Provider, out.ProviderCode
+		w.Send.Provider, w.Send.ProviderCode, w.Send.Counts = out.Provider, out.ProviderCode, w.Send.Counts && !out.Refund
 	case <-ctx.Done():
 	}
 	return w.Send

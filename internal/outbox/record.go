@@ -30,9 +30,10 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	if out.Event.Type != "" {
 		o.Notify()
 	}
+	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
-	if out.Refund && !inDoubt {
+	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		if err := o.refundRow(context.Background(), r); err != nil {
 			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)

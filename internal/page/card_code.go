@@ -80,6 +80,9 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	case k.Note != nil:
 	case v.Send.Status == store.Failed:
 		k.Note, k.Typo = &notice{"bad", l.t["ResendFailed"]}, l.suggestionForSent()
+		if !v.Send.Counts {
+			k.Note.Text += l.t["Separator"] + l.t["DidNotCount"]
+		}
 	case v.Send.Status == store.Undelivered:
 		k.Note = &notice{"bad", l.t["NotArrivedLead"]}
 	}

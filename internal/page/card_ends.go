@@ -65,11 +65,16 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, si
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
 	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
-	k.Note = &notice{"note", l.t["DidNotCount"]}
-	if l.answer.Quota.Allowed() {
-		k.Note.Text = l.t["DidNotCountNow"]
+	switch {
+	case v.Send.Counts:
+	case l.answer.Quota.Allowed():
+		k.Note = &notice{"note", l.t["DidNotCountNow"]}
+	default:
+		k.Note = &notice{"note", l.t["DidNotCount"]}
 	}
-	k.Say += l.t["Stop"] + k.Note.Text
+	if k.Note != nil {
+		k.Say += l.t["Stop"] + k.Note.Text
+	}
 	k.Again = l.resendButton("TryAgain")
 	k.Again.Quiet = true
 	l.addEndNote(k)

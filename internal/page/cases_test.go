@@ -34,6 +34,7 @@ type cardCase struct {
 		Status  verification.State // empty: there is no verification
 		Send    store.Status
 		Number  int         // of the send; 0: the first
+		Counts  bool        // the send keeps its place
 		Rule    string      // that waits
 		Scope   quota.Scope // of the rule; empty: the recipient's
 		Wait    int         // seconds; 0: the next code may be asked for
@@ -71,7 +72,7 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: 6}
 	v := verification.View{
 		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
-		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, At: now.Add(-10 * time.Second)},
+		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts, At: now.Add(-10 * time.Second)},
 	}
 	if !inFlight(s.Send) {
 		v.Send.FinishedAt = now.Add(-9 * time.Second)
@@ -97,8 +98,11 @@ var notes = map[string]note{
 	"required": {Kind: badCode, Reason: "required"}, "foreign": {Kind: badCode, Reason: "not_digits"}, "length": {Kind: badCode, Reason: "too_long"},
 }
 
-// text is a text by its key, filled as a card of the case fills it.
+// text is a text by its key, or several by theirs, filled as a card of the case fills it.
 func (c cardCase) text(t words, key string) string {
+	if first, more, several := strings.Cut(key, " "); several {
+		return c.text(t, first) + t["Separator"] + c.text(t, more)
+	}
 	if _, counted := t[key+".other"]; counted {
 		return t.plural(key, c.tries())
 	}

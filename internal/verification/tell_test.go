@@ -165,6 +165,23 @@ func TestBlockedRecipients(t *testing.T) {
 	})
 }
 
+// Each answer says whether a failed send gave its place back: one to a blocked recipient did not.
+func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
+	change := func(s *vtest.Settings) { s.Blocks = policy.Blocks{Domains: map[string]bool{"bad.example": true}} }
+	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+		r.MailServer.Answer(vtest.NoMailbox)
+		for to, want := range map[string]string{"a@bad.example": "failed true 1m0s", vtest.Ana: "failed false 0s"} {
+			key := vtest.WithKey("of " + to)
+			a := r.SendTo(to, key, vtest.Waiting(time.Second))
+			r.WantLine("the answer to "+to, want, a.View.Send.Status, a.View.Send.Counts, a.Quota.RetryAfter())
+			seen := r.Get(a.View.ID).Send
+			r.WantLine("a look", want, seen.Status, seen.Counts, a.Quota.RetryAfter())
+			again := r.SendTo(to, key)
+			r.WantLine("a repetition that does not wait", "queued true", again.View.Send.Status, again.View.Send.Counts)
+		}
+	})
+}
+
 func TestBlockedPrefixes(t *testing.T) {
 	phone, _ := recipient.Parse(recipient.SMS, vtest.Mobile)
 	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {

@@ -49,6 +49,7 @@ type SendView struct {
 	Number       int
 	Status       store.Status
 	Reason       string // with Failed and Unknown; for secret keys and the administrator
+	Counts       bool   // it holds its place in the recipient's quota
 	At           time.Time
 	FinishedAt   time.Time // zero while in flight
 	Attempt      int
@@ -84,7 +85,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
-			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, At: send.LoggedAt,
+			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
 			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
 		},
 	}

@@ -71,7 +71,7 @@ function code(w, state) {
   const { view, quota, note } = state;
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
   const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
-  const trouble = awayBox(w, note) || ({ failed: w.ResendFailed, undelivered: w.NotArrivedLead }[view.send.status] ?? '');
+  const trouble = awayBox(w, note) || ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount), undelivered: w.NotArrivedLead }[view.send.status] ?? '');
   const hint = n && !wrong;
   return {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
@@ -137,9 +137,9 @@ function enough(w, state) {
 
 function failed(w, state) {
   const { view, quota, note } = state, trouble = awayBox(w, note);
-  const text = trouble || (quota.allowed ? w.DidNotCountNow : w.DidNotCount);
+  const text = trouble || (view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount);
   return {
-    say: [w.NotDelivered, text].join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
+    say: [w.NotDelivered, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
     body: [
       heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
       h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),

@@ -76,6 +76,8 @@ breaker: {limit: 5, window: 300s}
 	if now := s.Look(blocked.ID); now.Send.Reason != "blocked" {
 		t.Errorf("%s", now.Raw)
 	}
+	waited := s.Post("/v1/verifications", `{"channel":"email","to":"b@bad.example"}`, apptest.Patiently)
+	s.Is("a blocked one, waited for", waited, http.StatusBadGateway, strings.Contains(string(waited.Raw), `"counts":true`), strings.Contains(string(waited.Raw), "; it counts."))
 	short := s.Ask(0, "a@short.example")
 	s.Is("a disposable domain", short, 422, short.Field == "to", strings.Contains(string(short.Raw), "disposable"))
 	for n := 0; ; n++ {
