@@ -22,15 +22,3 @@ func Bucket(parts ...string) string {
 	}
 	return b.String()
 }
-
-const browsersOnly = "/browsers"
-
-// OfBrowsers returns the variant of the scope for rules that apply to browsers only. It has its own bucket, so events of other
-// callers do not count in it. [Validate] rejects this variant: validate the rule with its Base scope first.
-func (s Scope) OfBrowsers() Scope { return s.Base() + browsersOnly }
-
-// BrowsersOnly reports whether the scope is restricted to browsers; see OfBrowsers.
-func (s Scope) BrowsersOnly() bool { return strings.HasSuffix(string(s), browsersOnly) }
-
-// Base returns the scope without the restriction to browsers.
-func (s Scope) Base() Scope { return Scope(strings.TrimSuffix(string(s), browsersOnly)) }

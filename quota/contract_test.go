@@ -3,11 +3,14 @@ package quota
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 const µs = time.Microsecond
@@ -56,6 +59,37 @@ func TestQuota7RefusalsMoveNoDeadline(t *testing.T) {
 		}
 		w.set(release)
 		w.admits(true, defaults...)
+	})
+}
+
+// Callers with two limits share a bucket: whatever their order, those with the lower one are let in only below it, and all together never
+// over the higher one. Nobody is told less than nothing, and who waits as told is let in.
+func TestReserveInAnyOrder(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		all := sliding(Recipient, 5, time.Minute)
+		strangers := all
+		strangers.Limit = 3
+		rapid.Check(t, func(rt *rapid.T) {
+			w.flush()
+			var counted []time.Time
+			for range 30 {
+				w.pass(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "ms")) * time.Millisecond)
+				counted = slices.DeleteFunc(counted, func(at time.Time) bool { return w.now.Sub(at) >= time.Minute })
+				rule := rapid.SampledFrom([]Rule{all, strangers}).Draw(rt, "rule")
+				want := len(counted) < rule.Limit
+				d := w.admits(want, rule)
+				if want {
+					counted = append(counted, w.now)
+				} else if wait := d.RetryAfter(); rapid.Bool().Draw(rt, "wait") {
+					w.pass(wait)
+					w.admits(true, rule)
+					counted = append(counted, w.now)
+				}
+				if d.Rules[0].Remaining() < 0 {
+					rt.Fatalf("%+v", d.Rules)
+				}
+			}
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -23,6 +24,7 @@ type sendBody struct {
 	ClientIP       string `json:"client_ip"`
 	VerificationID string `json:"verification_id"`
 	Session        string `json:"session"`
+	Trust          string `json:"trust"`
 }
 
 // send is POST /v1/verifications.
@@ -64,7 +66,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages
 	}
-	if err := setClientIP(&ask.Caller, body.ClientIP); err != nil {
+	if err := errors.Join(setClientIP(&ask.Caller, body.ClientIP), setTrust(&ask.Caller, body.Trust)); err != nil {
 		return ask, err
 	}
 	var err error
@@ -95,6 +97,20 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
+// setTrust makes the caller a back end that acts for a stranger if trust says so. Error: *verification.InvalidError.
+func setTrust(who *verification.Caller, trust string) error {
+	switch {
+	case trust == "":
+		return nil
+	case who.Kind != verification.Secret:
+		return &verification.InvalidError{Field: "trust", Reason: "not_allowed", Detail: "Only secret keys may say for whom they act."}
+	case trust != "stranger":
+		return &verification.InvalidError{Field: "trust", Reason: "unknown", Detail: "The only trust to name is stranger."}
+	}
+	who.Stranger = true
+	return nil
+}
+
 // get is GET /v1/verifications/{id}.
 func (a *API) get(c echo.Context, who verification.Caller) error {
 	v, err := a.codes.Get(c.Request().Context(), who, c.Param("id"))
@@ -108,11 +124,15 @@ type quotaBody struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`
 	Purpose string `json:"purpose"`
+	Trust   string `json:"trust"`
 }
 
 // quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret keys: the states reveal how often another
 // person's address was used.
 func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
+	if err := setTrust(&who, body.Trust); err != nil {
+		return err
+	}
 	v, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
 	if err != nil {
 		return err

@@ -44,12 +44,13 @@ func policySet(cfg config.Config) policy.Set {
 	}
 	for name, p := range cfg.Purposes {
 		set.Purposes[name] = policy.Purpose{
-			Name: name, Policy: cfg.Policy(p.Policy), Shares: cfg.PurposesWithPolicy(p.Policy),
-			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: p.Code.Alphabet, Notify: p.Notify,
+			Name: name, Policy: cfg.Policy(p.Policy), Reserve: cfg.Reserve(p.Policy), BuiltIn: cfg.BuiltInPolicy(p.Policy),
+			Shares: cfg.PurposesWithPolicy(p.Policy),
+			TTL:    p.TTL, CodeLength: p.Code.Length, Alphabet: p.Code.Alphabet, Notify: p.Notify,
 		}
 	}
 	for _, a := range cfg.Apps {
-		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a)}
+		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a), ReachedByStrangers: cfg.ReachedByStrangers(a)}
 		if a.Webhook.URL != "" { // without an address no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events
 		}

@@ -30,6 +30,8 @@ import (
 //	unset   what an empty value means, for people
 //	reload  it can change while the service runs: yes, quiet if the log does not name it, or the name that the log has
 type Config struct {
+	builtIn bool // the default policy is the built-in one
+
 	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.

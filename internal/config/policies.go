@@ -22,8 +22,8 @@ type Rule struct {
 	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// `browsers`: the rule counts and refuses sends of public keys and our page alone. Not with scope `failures`.
-	Callers string `yaml:"callers,omitempty" oneof:"browsers" wrong:"must be browsers; without it a rule is for all callers"`
+	// With scope `recipient`, below `limit`: so many last places are kept for secret keys and [known browsers](policies.md#reserve).
+	Reserve int `yaml:"reserve,omitempty"`
 }
 
 // Allowance is how many events a rule admits in what time.
@@ -42,10 +42,7 @@ type Allowance struct {
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`
 }
 
-const (
-	browsers = "browsers"
-	observe  = "observe"
-)
+const observe = "observe"
 
 // quotaRule returns a rule of this name and scope for the limiter.
 func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
@@ -80,18 +77,23 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.Checker. Of rules with scope failures the log can evaluate one, with a sliding window, for all callers; the
-// name of the built-in one is reserved.
+// Check implements document.Checker. Of rules with scope failures the log can evaluate one, with a sliding window; the name of the
+// built-in one is reserved.
 func (r *Rule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := loaderOf(p).bounded
 	switch {
+	case p.Given["reserve"] == nil || p.Faulty["reserve"]:
+	case r.Scope != quota.Recipient && r.Scope != "":
+		p.AddMistake("reserve", "is for rules with scope recipient")
+	case r.Reserve < 1 || r.Reserve >= r.Limit && r.Limit > 0:
+		p.AddMistake("reserve", "%d is not at least 1 and below the limit", r.Reserve)
+	}
+	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
 		p.AddMistake("name", "is the name of the rule with scope failures")
 	case r.Scope != quota.Failures:
-	case r.Callers == browsers:
-		p.AddMistake("callers", "a rule with scope failures is for all callers")
 	case seen[policy]:
 		p.AddMistake("scope", "there is another rule with scope failures")
 	default:
@@ -108,13 +110,30 @@ func (r *Rule) Check(p *document.Mapping) {
 func (c Config) Policy(name string) quota.Policy {
 	p := quota.Policy{Name: name}
 	for _, r := range c.Policies[name] {
-		scope := r.Scope
-		if r.Callers == browsers {
-			scope = scope.OfBrowsers()
-		}
-		p.Rules = append(p.Rules, r.quotaRule(r.Name, scope))
+		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
 	}
 	return p
+}
+
+// Reserve returns the reserves of the policy's rules, by name; nil without any.
+func (c Config) Reserve(policy string) map[string]int {
+	all := map[string]int{}
+	for _, r := range c.Policies[policy] {
+		if r.Reserve > 0 {
+			all[r.Name] = r.Reserve
+		}
+	}
+	return all
+}
+
+// BuiltInPolicy reports whether the policy is the one that completePolicies has added.
+func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == defaultName }
+
+// ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
+// loopback.
+func (c Config) ReachedByStrangers(a App) bool {
+	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) ||
+		!loopback(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
@@ -129,8 +148,8 @@ func checkPolicyName(name string) string {
 // that limits recipients and has no rule with scope failures.
 var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
-// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient. It also
-// adds failuresRule to the policies that need it.
+// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient, with a
+// reserve if strangers' browsers reach an app. It also adds failuresRule to the policies that need it.
 func (d *loader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
@@ -142,6 +161,9 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
+		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.ReachedByStrangers) {
+			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
+		}
 	}
 	for name, rules := range c.Policies {
 		bounded := slices.ContainsFunc(rules, func(r Rule) bool { return r.Scope == quota.Failures })
@@ -151,10 +173,10 @@ func (d *loader) completePolicies() {
 	}
 }
 
-// limitsRecipients reports whether one of the rules is enforced, with scope recipient, for all callers.
+// limitsRecipients reports whether one of the rules is enforced, with scope recipient.
 func limitsRecipients(rules []Rule) bool {
 	return slices.ContainsFunc(rules, func(r Rule) bool {
-		return r.Scope == quota.Recipient && r.Callers == "" && r.Mode != observe
+		return r.Scope == quota.Recipient && r.Mode != observe
 	})
 }
 

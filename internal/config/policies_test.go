@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ policies:
   own: [{name: day, scope: recipient, limit: 2, window: 24h}, {name: bounces, scope: failures, limit: 5, window: 1h, mode: observe}]
   default:
     - {name: day, scope: recipient, limit: 2, window: 24h, mode: enforce}
-    - {name: own, scope: recipient, limit: 3, window: 1h, callers: browsers}
+    - {name: own, scope: recipient, limit: 3, window: 1h, reserve: 2}
     - {name: today, scope: recipient, limit: 1, per: day, mode: observe}
   office: [{name: a, scope: ip, limit: 2, window: 24h}]
 limits:
@@ -25,7 +26,7 @@ limits:
 	for policy, want := range map[string][]quota.Rule{
 		"own": {day, {Name: "bounces", Scope: quota.Failures, Limit: 5, Window: time.Hour, Observe: true}},
 		"default": {
-			day, {Name: "own", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
+			day, {Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 			{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: time.UTC, Observe: true},
 			{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour},
 		},
@@ -33,10 +34,39 @@ limits:
 	} {
 		is(t, policy, c.Policy(policy).Rules, want)
 	}
+	is(t, "reserve", c.Reserve("default"), map[string]int{"own": 2})
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
 	if err != nil {
 		t.Fatal(err)
 	}
 	is(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
 	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
+}
+
+// The built-in policy has a reserve if strangers' browsers reach an app, and is known as built in. A written one is as it is written.
+func TestReserveOfTheBuiltInPolicy(t *testing.T) {
+	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " + strings.Repeat("ab", 32) + "}]}]\n"
+	written := "policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}\n"
+	for _, c := range []struct {
+		yaml    string
+		reserve map[string]int
+		builtIn bool
+		reached []bool // the apps default and, if there is one, shop
+	}{
+		{"", map[string]int{}, true, []bool{false}},
+		{public, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},
+		{public + written, map[string]int{}, false, []bool{false, true}},
+		{"page: {app: default}", map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
+	} {
+		var environ []string
+		if strings.HasPrefix(c.yaml, "page") {
+			environ = reachable
+		}
+		got := must(t, c.yaml, environ...)
+		var reached []bool
+		for _, a := range got.Apps {
+			reached = append(reached, got.ReachedByStrangers(a))
+		}
+		is(t, c.yaml, []any{got.Reserve("default"), got.BuiltInPolicy("default"), reached}, []any{c.reserve, c.builtIn, c.reached})
+	}
 }

@@ -40,9 +40,9 @@ func (b *Page) Check(p *document.Mapping) {
 // purposes, apps and recipients, and names that nothing declares.
 func (d *loader) complete() {
 	c := d.config
+	d.completeApps()
 	d.completePolicies()
 	d.completePurposes()
-	d.completeApps()
 	d.checkRecipients()
 	d.readDisposableDomains()
 	served := c.SMS.Countries

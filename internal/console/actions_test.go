@@ -22,7 +22,7 @@ func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
-	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient)
+	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	events, _, err := r.Log.History(context.Background(), bucket, time.Hour)

@@ -87,7 +87,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, er
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
-	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
+	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 }
 
 func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
@@ -114,6 +114,12 @@ func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decisi
 	}
 	if s.Send.Status == store.Refused {
 		known.Rule = a.refusingScope(s.Send)
+		if away == nil && now.Allowed() {
+			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose, s.Send.Recipient, store.UnknownBrowser)
+			if known.Reserved = err == nil && !strangers.Allowed(); known.Reserved {
+				known.Quota = &strangers
+			}
+		}
 		if s.Send.BlockedBy == verification.ChecksRule {
 			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
@@ -132,7 +138,7 @@ func (a *Console) refusingScope(s store.Send) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
-			return p.Rules[i].Scope.Base()
+			return p.Rules[i].Scope
 		}
 	}
 	return ""

@@ -138,7 +138,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Word
 		shown := new([]web.Pips)
 		by[p] = shown
 		all.Go(func() error {
-			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient); err == nil {
+			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient, store.SecretKey); err == nil {
 				*shown = pipsOf(d, w)
 			}
 			return nil

@@ -49,7 +49,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	var buckets []string
 	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(r.Purpose) {
-		buckets = append(buckets, policy.RecipientBuckets(r.App, r.Channel, name, r.Recipient)...)
+		buckets = append(buckets, policy.RecipientBucket(r.App, r.Channel, name, r.Recipient))
 	}
 	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // an observing rule may have counted it here
 		return err

@@ -39,7 +39,7 @@ var spentHeadings = map[string]string{
 // ruleExplanation returns the explanation of the rule that refuses longest, and when it ends.
 func (t words) ruleExplanation(worst quota.State, to string) (heading string, since moment) {
 	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
-	switch worst.Scope.Base() {
+	switch worst.Scope {
 	case quota.Recipient, policy.Spellings:
 		if worst.Name == verification.CarrierRule {
 			return lead("EnoughCarrier")

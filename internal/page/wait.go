@@ -83,7 +83,7 @@ func (t words) pips(d quota.Decision) []web.Pips {
 	for _, s := range d.Rules {
 		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]
 		switch {
-		case s.Scope.Base() == quota.Recipient:
+		case s.Scope == quota.Recipient:
 			p.Name = t.ruleName(s.Rule)
 			p.Spoken = t.fill("PipsSpoken", "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
 		case p.Blocked && name != "":
@@ -102,7 +102,7 @@ func (t words) pips(d quota.Decision) []web.Pips {
 
 // sharedRuleKey returns the key of the name of a rule that is not the recipient's; "" if it is not shown.
 func sharedRuleKey(s quota.Scope) string {
-	switch s.Base() {
+	switch s {
 	case quota.IP, quota.Network:
 		return "YourNetwork"
 	case quota.App, quota.Purpose, quota.Global, policy.Everything:

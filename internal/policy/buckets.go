@@ -15,14 +15,9 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// RecipientBucket returns the bucket of a recipient's sends under one policy, for all callers.
+// RecipientBucket returns the bucket of a recipient's sends under one policy.
 func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
 	return bucket(app, ch, policy, quota.Recipient, h.String())
-}
-
-// RecipientBuckets returns a recipient's buckets under one policy: for all callers, and for browsers alone.
-func RecipientBuckets(app string, ch recipient.Channel, policy string, h recipient.Hash) []string {
-	return []string{RecipientBucket(app, ch, policy, h), bucket(app, ch, policy, quota.Recipient.OfBrowsers(), h.String())}
 }
 
 // FailuresBucket returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
@@ -101,7 +96,7 @@ const everyone = "all"
 // bucket returns the subject's bucket of one scope; empty if the subject has no value for it.
 func (s Subject) bucket(scope quota.Scope) string {
 	app, subject := s.App, ""
-	switch scope.Base() {
+	switch scope {
 	case quota.Failures:
 		return s.Failures()
 	case Spellings:

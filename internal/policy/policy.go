@@ -24,9 +24,11 @@ import (
 type Purpose struct {
 	Name       string
 	Policy     quota.Policy
-	Shares     []string      // all purposes with the same policy, including this one; they share its buckets
-	TTL        time.Duration // of a code, at most 10 min
-	CodeLength int           // characters, 6 to 10
+	Reserve    map[string]int // of the policy's rules on recipients, by name: how many last places are not for unknown browsers
+	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
+	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
+	TTL        time.Duration  // of a code, at most 10 min
+	CodeLength int            // characters, 6 to 10
 	Alphabet   code.Alphabet
 	Notify     message.Notify
 }
@@ -63,11 +65,13 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 	return p, ok
 }
 
-// App is how messages present an app.
+// App is how messages present an app, and by which callers it can be reached.
 type App struct {
 	Title  string // its name in messages; empty: the app's name
 	Sender string // of its mails, Name <addr>; empty: the service's
 	Brand  brand.Brand
+
+	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
 
 // AppData returns the data on an app for message templates.
@@ -140,7 +144,7 @@ func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 
 // CountsByArea reports whether a rule counts by the country or the prefix of a number.
 func CountsByArea(r quota.Rule) bool {
-	return r.Scope.Base() == quota.Country || r.Scope.Base() == quota.Prefix
+	return r.Scope == quota.Country || r.Scope == quota.Prefix
 }
 
 // InForce holds the current Set, which a reload replaces. Safe for concurrent use.

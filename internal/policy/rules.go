@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -24,20 +25,38 @@ const Everything quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules for requests of browsers: those of its policy, each of browserRules whose scope the policy
-// does not limit, and, if configured, the rule that counts all spellings of one mailbox together and the breaker, the rule on all sends.
-func (s Set) ForBrowser(p Purpose) Purpose {
-	p.Policy.Rules = s.withBreaker(forBrowsers(p.Policy.Rules, s.Spellings))
+// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those of its policy, each of browserRules
+// whose scope the policy does not limit, and, if configured, the rule that counts all spellings of one mailbox together and the breaker,
+// the rule on all sends. For unknown browsers each limit is less by the rule's reserve.
+func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
+	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, s.Spellings))
 	return p
 }
 
-// ForBackEnd returns the purpose with the rules that apply to back ends: without those for browsers. If the end user's address is not
-// given, it also removes rules on addresses and networks, since the back end's own address stands for all its users.
-func (s Set) ForBackEnd(p Purpose, client netip.Addr) Purpose {
-	rules := without(p.Policy.Rules, func(r quota.Rule) bool {
-		return r.Scope.BrowsersOnly() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
+// WithLimits returns the purpose with the limits of its policy for callers of a class to an app.
+func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
+	if class != store.UnknownBrowser || len(p.Reserve) == 0 || p.BuiltIn && !s.Apps[app].ReachedByStrangers {
+		return p
+	}
+	p.Policy.Rules = slices.Clone(p.Policy.Rules)
+	for i, r := range p.Policy.Rules {
+		p.Policy.Rules[i].Limit -= p.Reserve[r.Name]
+	}
+	return p
+}
+
+// ForBackEnd returns the purpose with the rules for requests of a back end: those of its policy and the breaker, or those of ForBrowser if
+// it acts for strangers, that is for the class UnknownBrowser. If the end user's address is not given, it removes rules on addresses and
+// networks, since the back end's own address stands for all its users.
+func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
+	if class == store.SecretKey {
+		p.Policy.Rules = s.withBreaker(p.Policy.Rules)
+	} else {
+		p = s.ForBrowser(p, app, class)
+	}
+	p.Policy.Rules = without(p.Policy.Rules, func(r quota.Rule) bool {
+		return !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
 	})
-	p.Policy.Rules = s.withBreaker(rules)
 	return p
 }
 
@@ -51,7 +70,7 @@ func (s Set) withBreaker(rules []quota.Rule) []quota.Rule {
 func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	all := slices.Clip(rules)
 	for _, r := range browserRules {
-		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope.Base() == r.Scope }) {
+		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope == r.Scope }) {
 			continue
 		}
 		all = append(all, withUniqueName(rules, r))

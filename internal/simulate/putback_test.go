@@ -83,7 +83,7 @@ type appRefuses struct{ gates.Limiter }
 func (l appRefuses) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	d, err := l.Limiter.Take(ctx, r)
 	for i := range d.Rules {
-		if !d.Admitted && d.Rules[i].Scope.Base() == quota.App {
+		if !d.Admitted && d.Rules[i].Scope == quota.App {
 			d.Rules[i].Scope = quota.IP
 		}
 	}
@@ -94,7 +94,7 @@ func (l appRefuses) Take(ctx context.Context, r quota.Request) (quota.Decision, 
 type oneKind struct{ verificationtest.Log }
 
 func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
-	in.Verification.ByBrowser = false
+	in.Verification.Class = store.SecretKey
 	return l.Log.Begin(ctx, in)
 }
 

@@ -53,7 +53,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
-	case v.ByBrowser && v.Holder != "":
+	case v.Class != SecretKey && v.Holder != "":
 		return in, BadRequestf("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)

@@ -36,6 +36,19 @@ const LogClock = "log"
 // The tags describe the rows for both databases. A tag has the column's name, and then which inserts write the column: "send" (Begin),
 // "refusal" (Refused), or "add" (other tables). A column that an insert does not write gets its default. "null": the zero value is NULL.
 
+// Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
+type Class string
+
+// The classes of callers.
+const (
+	SecretKey      Class = ""        // a back end, for a person that it knows
+	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
+	UnknownBrowser Class = "unknown" // any other browser, or a back end that acts for one
+)
+
+// Classes are all classes.
+var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
+
 // Verification is one code: its holder may have it sent again, its recipient enters it.
 type Verification struct {
 	ID          string            `column:"id,send"` // opaque, at least 128 random bits: a caller who knows it may read and check it
@@ -46,7 +59,7 @@ type Verification struct {
 	To          string            `column:"masked,send"`      // masked
 	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
 	Holder      string            `column:"holder,send"`      // requests with the same holder may resend without the ID; empty: none may
-	ByBrowser   bool              `column:"by_browser,send"`  // opened by a browser, not with a secret key; the two kinds have separate bounds on failed checks
+	Class       Class             `column:"class,send"`       // of the caller that opened it; the classes have separate bounds on failed checks
 	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes from which the code is derived; stored nowhere else
 	KeyID       string            `column:"key_id,send"`      // names the key in the ring from which the code is derived
 	CodeLength  int               `column:"code_length,send"`

@@ -175,15 +175,9 @@ type Story struct {
 	Now          time.Time       // on the log's clock
 }
 
-// Lockout is the state of the bounds on failed checks, for the codes of one recipient that one kind of caller opened.
+// Lockout is the state of the bounds on failed checks, for the codes of one recipient that callers of one class opened.
 type Lockout struct {
-	ByBrowser bool          // the kind of caller: a browser, or a secret key
-	Wait      time.Duration // until a code can be checked; 0: not locked out
-	Failures  int           // failed checks that the bound with the longer wait counts
-}
-
-// WithCallerKind returns the lockout with the kind of caller that opened v.
-func (l Lockout) WithCallerKind(v Verification) Lockout {
-	l.ByBrowser = v.ByBrowser
-	return l
+	Class    Class
+	Wait     time.Duration // until a code can be checked; 0: not locked out
+	Failures int           // failed checks that the bound with the longer wait counts
 }

@@ -111,7 +111,7 @@ type Verifications interface {
 	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:
 	// ErrNotFound.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
-	// LockedOut returns the state of the bounds on failed checks for v's recipient and the kind of caller that opened v.
+	// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of caller that opened v.
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
 	// Approve approves a verification unless it is approved, canceled or expired, and writes the event tell in the same transaction. It
 	// ignores the number of tries, since Attempt has counted this one. False: it was not approved by this call; nothing was written.

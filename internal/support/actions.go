@@ -87,7 +87,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
 		limited = append(limited, policy.FailuresBucket(app, p.Channel, p.Recipient), policy.SpellingsBucket(app, p.mailbox()))
 		for _, name := range set.CurrentAndFormerPolicies(purpose.Name) {
-			limited = append(limited, policy.RecipientBuckets(app, p.Channel, name, p.Recipient)...)
+			limited = append(limited, policy.RecipientBucket(app, p.Channel, name, p.Recipient))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)

@@ -33,10 +33,10 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 	return rows[:min(limit, len(rows))], nil
 }
 
-// Lockouts returns the recipient's current lockouts, at most one for each kind of caller. Error: verification.ErrUnavailable.
+// Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error: verification.ErrUnavailable.
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
-	for _, byBrowser := range []bool{true, false} {
-		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
+	for _, class := range store.Classes {
+		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {
 			return nil, d.mapStoreError(ctx, err)
 		}

@@ -40,7 +40,8 @@ type Store interface {
 type Codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
-	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
+	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
+		class store.Class) (quota.Decision, error)
 	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 

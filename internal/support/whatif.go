@@ -15,14 +15,15 @@ import (
 // Policy is a current policy with the names of the purposes that share it.
 type Policy struct {
 	quota.Policy
-	Purposes []string // sorted
+	Purposes []string       // sorted
+	Reserve  map[string]int // of each rule, by name; see policy.Purpose
 }
 
 // Policies returns the current policies, sorted by name.
 func (d *Desk) Policies() []Policy {
 	byName := map[string]Policy{}
 	for _, p := range d.Policy.Get().Purposes {
-		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.Shares))}
+		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.Shares)), p.Reserve}
 	}
 	var all []Policy
 	for _, p := range byName {

@@ -37,19 +37,19 @@ type Ask struct {
 // asked is a parsed and checked Ask.
 type asked struct {
 	Ask
-	purpose policy.Purpose
-	to      recipient.Recipient
-	address recipient.Hash // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject policy.Subject
-	buckets map[quota.Scope]string // of the subject; do not change
-	holder  string
-	join    string
-	// joinByBrowser says that a browser opened the verification to join.
-	joinByBrowser bool
-	longCode      bool   // a new code has at least LongCode characters
-	locale        string // canonical
-	own           State  // state of the verification that a resend names; empty: not a resend
-	slot          *bulkhead.Slot
+	purpose   policy.Purpose
+	to        recipient.Recipient
+	address   recipient.Hash // of the address as it is spelled; subject.Recipient may stand for several spellings
+	subject   policy.Subject
+	buckets   map[quota.Scope]string // of the subject; do not change
+	holder    string
+	join      string
+	joinClass store.Class // of the verification to join
+	class     store.Class // of the request: decides its limits, and is that of a verification which it opens
+	longCode  bool        // a new code has at least LongCode characters
+	locale    string      // canonical
+	own       State       // state of the verification that a resend names; empty: not a resend
+	slot      *bulkhead.Slot
 }
 
 // Bounds of a request's free texts, in characters.
@@ -77,7 +77,8 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		}
 	}
 	var err error
-	if a.purpose, err = s.purposeFor(a.Caller, a.Purpose); err != nil {
+	a.class = a.Caller.class()
+	if a.purpose, err = s.purposeFor(a.Caller, a.class, a.Purpose); err != nil {
 		return a, err
 	}
 	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
@@ -95,7 +96,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
-	if ask.Kind == Secret {
+	if a.class == store.SecretKey {
 		a.holder = a.holderHash()
 	}
 	return a, nil
@@ -127,12 +128,15 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	if a.Channel != "" && a.Channel != string(v.Channel) {
 		return invalid("channel", "mismatch", "The verification named uses another channel.")
 	}
+	if a.Stranger && v.Class != store.UnknownBrowser {
+		return invalid("trust", "mismatch", "The verification named was not opened for a stranger.")
+	}
 	if a.Purpose != "" && a.Purpose != v.Purpose {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
 	a.Languages = cmp.Or(a.Languages, v.Locale)
-	a.joinByBrowser = v.ByBrowser
+	a.joinClass = v.Class
 	a.Reference = cmp.Or(a.Reference, v.Reference)
 	return nil
 }
@@ -145,6 +149,8 @@ func validateOptions(ask Ask) error {
 		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != Secret:
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
+	case ask.Session != "" && ask.Stranger:
+		return invalid("session", "not_allowed", "A request with trust stranger names its verification by verification_id, not by a session.")
 	case ask.Wait > 0 && ask.Kind != Secret:
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
@@ -161,17 +167,17 @@ func (s *Service) preferredLocale(a asked) string {
 	return s.Mails.Prefer(a.App, a.Languages)
 }
 
-// purposeFor returns a purpose by name, with the rules that apply to this caller. Error: *InvalidError.
-func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
+// purposeFor returns a purpose by name, with the rules and limits that apply to this caller and class. Error: *InvalidError.
+func (s *Service) purposeFor(c Caller, class store.Class, name string) (policy.Purpose, error) {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, name)
 	switch {
 	case err != nil:
 		return p, err
 	case c.Kind == Browser:
-		return set.ForBrowser(p), nil
+		return set.ForBrowser(p, c.App, class), nil
 	}
-	return set.ForBackEnd(p, c.IP), nil
+	return set.ForBackEnd(p, c.App, class, c.IP), nil
 }
 
 // FindPurpose returns a purpose by name, "" for the default one. Error: *InvalidError.

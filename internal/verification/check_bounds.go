@@ -13,8 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for codes that
-// browsers and that secret keys requested. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no
+// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for each class of
+// callers. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no
 // check, but while it is exceeded, an alarm is logged and new codes of browsers are longer. A check is counted as failed before the
 // comparison, and refunded in the limiter if the code was right or was not compared.
 
@@ -58,7 +58,7 @@ func (s *Service) checkRequest(c Caller, ch recipient.Channel) quota.Request {
 
 // appBoundExceeded reports whether the app's bound refused the check.
 func appBoundExceeded(d quota.Decision) bool {
-	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope.Base() == quota.App && !d.Admitted && r.Used >= r.Limit })
+	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
 // lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the
@@ -70,7 +70,7 @@ func (s *Service) lockoutError(ctx context.Context, v store.Verification) error 
 	}
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	if out.Wait > 0 {
-		s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.ByBrowser}, out.Wait, s.Now())
+		s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, out.Wait, s.Now())
 		s.Refusals.Add(store.Send{
 			App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
 			Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: out.Wait, Count: 1,

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 // address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a asked) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
-		a.Reference, a.Session, a.Resend)
+		a.Reference, a.Session, a.Resend, strconv.FormatBool(a.Stranger))
 }
 
 // isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least

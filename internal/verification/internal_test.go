@@ -8,14 +8,15 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 )
 
 var seenAt = time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func lockoutNumber(n int, byBrowser bool) lockoutKey {
+func lockoutNumber(n int, class store.Class) lockoutKey {
 	var h recipient.Hash
 	binary.BigEndian.PutUint64(h[:], uint64(n))
-	return lockoutKey{"shop", recipient.Email, h, byBrowser}
+	return lockoutKey{"shop", recipient.Email, h, class}
 }
 
 // A lockout is known for five seconds, or until it ends, with what is left of its wait.
@@ -29,11 +30,11 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		{time.Second, time.Second, 0},
 	} {
 		var l lockouts
-		l.remember(lockoutNumber(1, true), c.wait, seenAt)
-		if left := l.find(lockoutNumber(1, true), seenAt.Add(c.after)); left != c.left || left == 0 && len(l.known) != 0 {
+		l.remember(lockoutNumber(1, store.UnknownBrowser), c.wait, seenAt)
+		if left := l.find(lockoutNumber(1, store.UnknownBrowser), seenAt.Add(c.after)); left != c.left || left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, %d known", c.wait, c.after, left, len(l.known))
 		}
-		servertest.Same(t, "the other kind of caller is locked out for", l.find(lockoutNumber(1, false), seenAt), 0)
+		servertest.Same(t, "another class is locked out for", l.find(lockoutNumber(1, store.SecretKey), seenAt), 0)
 	}
 	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered, 5*time.Second)
 }
@@ -42,10 +43,10 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
 	for n := range maxLockouts + 1 {
-		l.remember(lockoutNumber(n, true), time.Hour, seenAt)
+		l.remember(lockoutNumber(n, store.UnknownBrowser), time.Hour, seenAt)
 	}
 	servertest.Same(t, "known", len(l.known), maxLockouts)
-	l.remember(lockoutNumber(maxLockouts, true), time.Hour, seenAt.Add(lockoutRemembered))
+	l.remember(lockoutNumber(maxLockouts, store.UnknownBrowser), time.Hour, seenAt.Add(lockoutRemembered))
 	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 
@@ -67,17 +68,17 @@ func TestStrongKey(t *testing.T) {
 	}
 }
 
-// A reset forgets the lockouts of its recipient, of browsers and of back ends, and of no other.
+// A reset forgets the lockouts of its recipient, of every class, and of no other.
 func TestKnownLockoutsAreForgotten(t *testing.T) {
 	var s Service
 	for n := range 2 {
-		for _, byBrowser := range []bool{true, false} {
-			s.lockouts.remember(lockoutNumber(n, byBrowser), time.Hour, seenAt)
+		for _, class := range store.Classes {
+			s.lockouts.remember(lockoutNumber(n, class), time.Hour, seenAt)
 		}
 	}
-	s.ForgetLockouts("shop", recipient.Email, lockoutNumber(0, true).recipient)
-	for _, byBrowser := range []bool{true, false} {
-		servertest.Same(t, "after the reset", s.lockouts.find(lockoutNumber(0, byBrowser), seenAt), 0)
-		servertest.Same(t, "of another", s.lockouts.find(lockoutNumber(1, byBrowser), seenAt), time.Hour)
+	s.ForgetLockouts("shop", recipient.Email, lockoutNumber(0, store.UnknownBrowser).recipient)
+	for _, class := range store.Classes {
+		servertest.Same(t, "after the reset", s.lockouts.find(lockoutNumber(0, class), seenAt), 0)
+		servertest.Same(t, "of another", s.lockouts.find(lockoutNumber(1, class), seenAt), time.Hour)
 	}
 }

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 // ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that
-// the same kind of caller requested.
+// the same class of callers requested.
 const ChecksRule = "checks"
 
-// lockoutKey identifies a lockout: of a recipient, for codes that one kind of caller requested.
+// lockoutKey identifies a lockout: of a recipient, for codes that one class of callers requested.
 type lockoutKey struct {
 	app       string
 	channel   recipient.Channel
 	recipient recipient.Hash
-	byBrowser bool
+	class     store.Class
 }
 
 // lockouts caches lockouts that the log reported, for a few seconds. So repeated requests during a lockout are refused before the limiter
@@ -62,18 +63,17 @@ func (l *lockouts) find(key lockoutKey, now time.Time) time.Duration {
 	return k.ends.Sub(now)
 }
 
-func (a asked) lockoutKey(byBrowser bool) lockoutKey {
-	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
+func (a asked) lockoutKey(class store.Class) lockoutKey {
+	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
 // cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 if a resend
-// names a verification of the other kind of caller: only the log knows whether that code or a new one will be sent.
+// names a verification of another class: only the log knows whether that code or a new one will be sent.
 func (s *Service) cachedLockout(a asked) time.Duration {
-	mine := a.Kind == Browser
-	if a.join != "" && a.joinByBrowser != mine {
+	if a.join != "" && a.joinClass != a.class {
 		return 0
 	}
-	return s.lockouts.find(a.lockoutKey(mine), s.Now())
+	return s.lockouts.find(a.lockoutKey(a.class), s.Now())
 }
 
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
@@ -86,7 +86,7 @@ func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
 func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
 	s.lockouts.mu.Lock()
 	defer s.lockouts.mu.Unlock()
-	for _, byBrowser := range []bool{true, false} {
-		delete(s.lockouts.known, lockoutKey{app, ch, h, byBrowser})
+	for _, class := range store.Classes {
+		delete(s.lockouts.known, lockoutKey{app, ch, h, class})
 	}
 }

@@ -16,13 +16,11 @@ import (
 	"sendcode/quota"
 )
 
-// apart are rules for apps with both kinds of key, as docs/policies.md has them.
-var apart = vtest.WithRules(
+// reserved are rules that keep places for secret keys and known browsers.
+var reserved = vtest.WithReserve(map[string]int{"hour": 2, "day": 4}, vtest.WithRules(
 	quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 	quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
-	quota.Rule{Name: "browser_hour", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
-	quota.Rule{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
-)
+))
 
 func byBrowser(to string, options ...vtest.Option) verification.Ask {
 	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
@@ -30,13 +28,13 @@ func byBrowser(to string, options ...vtest.Option) verification.Ask {
 
 // A browser that asks for codes for another person and enters wrong ones stops neither their back end's sends nor its checks.
 func TestABrowserLocksOutNoBackEnd(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.MinuteTick(apart), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(reserved), func(r *vtest.Rig) {
 		var ids []string
 		for range 3 {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		r.Guess(vtest.Browser, 20, ids...)
-		r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[browser_hour]")
+		r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[hour]")
 		own := r.SendTo(vtest.Ana)
 		r.WantApproved(own.View.ID, r.LastCode())
 		r.Sleep(time.Hour)
@@ -144,47 +142,80 @@ func TestLengthsUnderAttack(t *testing.T) {
 	})
 }
 
-// A rule for browsers counts and refuses them alone, also while the limiter is away, and a failed send gives its place back.
-func TestRulesOfBrowsers(t *testing.T) {
-	only := func(s *vtest.Settings) {
-		wide(s)
-		vtest.AlsoRules(quota.Rule{Name: "browsers", Scope: quota.Recipient.OfBrowsers(), Limit: 2, Window: time.Hour})(s)
-	}
+// Unknown browsers and back ends that act for strangers stop at the limit less the reserve, in every figure that they are told, also while
+// the limiter is away. A secret key then has the rest.
+func TestReserve(t *testing.T) {
+	stranger := vtest.BackEnd
+	stranger.Stranger = true
 	for _, alone := range []bool{false, true} {
-		vtest.InBubbleWith(t, only, func(r *vtest.Rig) {
-			if alone {
-				r.LoseLimiter()
-			}
-			r.SendTo(vtest.Ana)
-			r.SendTo(vtest.Ana)
-			r.Want("a secret key's rules", len(r.SendTo(vtest.Ana).Quota.Rules), 1)
-			r.Send(byBrowser(vtest.Ana))
-			r.Send(byBrowser(vtest.Ana))
-			r.Want("refused by", r.Refuse(byBrowser(vtest.Ana)).Quota.Violated(), "[browsers]")
-			r.SendTo(vtest.Ana)
-			r.Send(byBrowser("bob@example.com"))
-			if !alone {
-				r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-				r.MailServer.Answer(vtest.NoMailbox)
-				r.Send(byBrowser(vtest.Ana)) // it costs nothing
-				r.Send(byBrowser(vtest.Ana))
-				r.Send(byBrowser(vtest.Ana))
-			}
-		})
+		for _, by := range []verification.Caller{vtest.Browser, stranger} {
+			vtest.InBubbleWith(t, reserved, func(r *vtest.Rig) {
+				if alone {
+					r.LoseLimiter()
+				}
+				ask := vtest.AskFor(vtest.Ana, vtest.By(by))
+				told := func(what string, d quota.Decision, want string) {
+					t.Helper()
+					var figures []string
+					for _, s := range d.Rules {
+						if s.Scope == quota.Recipient {
+							figures = append(figures, fmt.Sprintf("%s %d/%d", s.Name, s.Remaining(), s.Limit))
+						}
+					}
+					r.Want(what, figures, want)
+				}
+				id := r.Send(ask).View.ID
+				r.Send(ask)
+				told("the third", r.Send(ask).Quota, "[hour 0/3 day 3/6]")
+				refused := r.Refuse(ask).Quota
+				r.WantLine("refused by, for", vtest.Line("[hour]", time.Hour), refused.Violated(), refused.RetryAfter())
+				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 1/5 day 6/10]")
+				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 0/5 day 5/10]")
+				look, err := r.Svc.Get(r.Context(), by, id)
+				r.NoError(err)
+				told("a look, with more used than the limit", look.Quota, "[hour 0/3 day 1/6]")
+				r.Want("a secret key's wait", r.RefuseTo(vtest.Ana).Quota.RetryAfter(), time.Hour)
+				r.Sleep(time.Hour)
+				told("after the wait", r.Send(ask).Quota, "[hour 2/3 day 0/6]")
+				r.Want("refused by", r.Refuse(ask).Quota.Violated(), "[day]")
+				if !alone {
+					r.MailServer.Answer(vtest.NoMailbox)
+					r.SendTo(vtest.Ana) // it costs nothing
+					r.Want("left", vtest.Remaining(r.QuotaAt(r.Svc)), "[4 4]")
+				}
+			})
+		}
 	}
 }
 
-// Each kind's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
-func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
+// A back end that acts for a stranger spends no tries of those that it opens for people it knows, and holds none of their verifications.
+func TestABackEndForStrangers(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		stranger := vtest.BackEnd
+		stranger.Stranger = true
+		own := r.SendTo(vtest.Ana).View.ID
+		for range 4 {
+			r.Guess(stranger, 5, r.Send(vtest.AskFor(vtest.Ana, vtest.By(stranger))).View.ID)
+		}
+		r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(stranger)))
+		r.WantLine("the back end's own", own+" 2", r.SendTo(vtest.Ana).View.ID, r.Get(own).Send.Number)
+		r.WantApproved(own, r.LastCode())
+		r.WantInvalid(r.SendError(verification.Ask{Caller: stranger, Resend: own}), "trust", "mismatch")
+		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, vtest.By(stranger), vtest.InSession("s"))), "session", "not_allowed")
+	})
+}
+
+// Each class's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
+func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
-		told := func() (kinds []bool) {
+		told := func() (classes []store.Class) {
 			all, err := r.Svc.Desk.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)
 			for _, out := range all {
-				kinds = append(kinds, out.ByBrowser)
+				classes = append(classes, out.Class)
 			}
-			return kinds
+			return classes
 		}
 		for range 4 {
 			r.Guess(vtest.Browser, 5, r.Send(byBrowser(vtest.Ana)).View.ID)
@@ -193,11 +224,11 @@ func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
 		id := r.SendTo(vtest.Ana).View.ID
 		v := r.Send(verification.Ask{Caller: vtest.Browser, Resend: id}).View
 		r.WantLine("a browser that names it", id+" 2", v.ID, v.Send.Number)
-		r.Want("locked out", told(), "[true]")
+		r.Want("locked out", told(), "[unknown]")
 		for i := range 4 {
 			r.Guess(vtest.BackEnd, 5, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
-		r.Want("locked out", told(), "[true false]")
+		r.Want("locked out", told(), "[ unknown]")
 	})
 }
 

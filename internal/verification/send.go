@@ -69,7 +69,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
 		s.Outbox.RefundNow(ctx, string(c.send[:]), a.buckets)
-		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout.Wait, s.Now())
+		s.lockouts.remember(a.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(a, begun.Lockout.Wait)
 	case !begun.Admitted:
 		return s.refusedByLog(ctx, a, c, decision, begun), nil
@@ -214,10 +214,10 @@ func (s *Service) refusalAnswer(a asked, d quota.Decision, outcome string) Answe
 // times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withFailedChecksRule adds an observing rule on the app's failed checks to a browser's Take. So the Take reads them in the same round
+// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them in the same round
 // trip. The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
-	if a.Kind != Browser {
+	if a.class == store.SecretKey {
 		return r
 	}
 	rule := s.Policy.Get().Checks.App

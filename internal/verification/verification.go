@@ -125,6 +125,16 @@ type Caller struct {
 	App  string
 	Kind Kind
 	IP   netip.Addr // of the end user's client; for a back end the address that it names, if any
+
+	Stranger bool // a back end acts for a person that it does not know: it is of the class of unknown browsers
+}
+
+// class returns the caller's class without a known browser's token.
+func (c Caller) class() store.Class {
+	if c.Kind == Secret && !c.Stranger {
+		return store.SecretKey
+	}
+	return store.UnknownBrowser
 }
 
 // newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the limiter.

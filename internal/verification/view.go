@@ -111,7 +111,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	p, err := s.purposeFor(c, v.Purpose)
+	p, err := s.purposeFor(c, classAt(c, v), v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
 	}
@@ -121,6 +121,14 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{}, err
 	}
 	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: RedactQuota(d, c, StateOf(v, now)), Policy: p.Policy}, nil
+}
+
+// classAt returns the class whose limits a caller is told that looks at v: that of v, but of a browser never that of secret keys.
+func classAt(c Caller, v store.Verification) store.Class {
+	if c.Kind == Browser && v.Class == store.SecretKey {
+		return store.UnknownBrowser
+	}
+	return v.Class
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
@@ -137,7 +145,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
-	p, err := s.purposeFor(c, purpose)
+	p, err := s.purposeFor(c, c.class(), purpose)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -154,14 +162,16 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: RedactQuota(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
-// RecipientQuota is Quota for administrators, by the recipient's hash. It also returns the rules that quota.Decision.Public removes, but no
+// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
 // rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) RecipientQuota(
-	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
-	p, err := FindPurpose(s.Policy.Get(), purpose)
+	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash, class store.Class) (quota.Decision, error) {
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
+	p = set.WithLimits(p, app, class)
 	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
 }
 
@@ -248,7 +258,7 @@ func RedactQuota(d quota.Decision, c Caller, own State) quota.Decision {
 // for every recipient.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
-	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope.Base()) })
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
 	if s, blocks := wide.Blocking(); blocks {
 		return s, true
 	}

@@ -59,7 +59,7 @@ CREATE TABLE verifications (
     sends        integer     NOT NULL,
     forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
     code_length  smallint    NOT NULL,
-    by_browser   boolean     NOT NULL DEFAULT false, -- opened by a browser, not with a secret key: failed checks are bounded apart
+    class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
     id           text        NOT NULL PRIMARY KEY, -- a capability, at least 128 random bits
     app          text        NOT NULL,
     channel      text        NOT NULL,

@@ -17,7 +17,7 @@ CREATE TABLE verifications (
     sends        INTEGER NOT NULL,
     forgiven     INTEGER NOT NULL DEFAULT 0,
     code_length  INTEGER NOT NULL,
-    by_browser   INTEGER NOT NULL DEFAULT 0,
+    class        TEXT    NOT NULL DEFAULT '',
     id           TEXT    NOT NULL PRIMARY KEY,
     app          TEXT    NOT NULL,
     channel      TEXT    NOT NULL,

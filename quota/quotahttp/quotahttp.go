@@ -44,7 +44,7 @@ func Describe(d quota.Decision) *Quota {
 	}
 	for _, s := range d.Rules {
 		out.Rules = append(out.Rules, Rule{
-			Name: s.Name, Scope: string(s.Scope.Base()), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per), Days: s.Days,
+			Name: s.Name, Scope: string(s.Scope), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per), Days: s.Days,
 			Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter), RetryAfter: quota.Seconds(s.RetryAfter),
 		})
 	}

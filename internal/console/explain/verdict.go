@@ -42,11 +42,14 @@ type matter struct {
 
 // Facts are the data that a verdict depends on beside the row's story.
 type Facts struct {
-	Quota *quota.Decision     // what the recipient's rules say now; nil: not known
+	Quota *quota.Decision // what the recipient's rules say now; nil: not known
+	// Reserved says that Quota is for unknown browsers, and that the rules admit other callers now, by a reserve.
+	Reserved bool
+
 	Pause *policy.Pause       // that holds now
 	Rule  quota.Scope         // of the rule that refused the row; empty: not known
 	Newer *store.Send         // the newest request like it, where that is another one
-	Locks []store.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now
+	Locks []store.Lockout     // of a refusal by failed checks: the classes of callers whose codes are locked out now
 	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 

@@ -48,9 +48,15 @@ func (s situation) unwanted(x store.Suppression) situation {
 	return s
 }
 
-// lockedOut has the codes of some kinds of callers locked out now.
+// lockedOut has the codes of some classes of callers locked out now.
 func (s situation) lockedOut(all ...store.Lockout) situation {
 	s.facts.Locks = all
+	return s
+}
+
+// reserved lets other callers than unknown browsers in.
+func (s situation) reserved() situation {
+	s.facts.Reserved = true
 	return s
 }
 
@@ -74,9 +80,12 @@ func kindsOfSituations() []situation {
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
+		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
-		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(store.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
+		told("refused, unknown browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, all codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(
+			store.Lockout{Wait: 600 * time.Hour, Failures: 100}, store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
+			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
 		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),

@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -39,19 +41,21 @@ func (c matter) recipientCount() texts.Sentence {
 	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
-// lockouts returns sentences about which kinds of callers' codes are locked out, and until when.
+// lockouts returns sentences about which classes of callers' codes are locked out, and until when.
 func (c matter) lockouts() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
 		return c.text("next.refused.free")
 	}
-	for _, out := range c.facts.Locks {
-		key := "next.checks.secret"
-		if out.ByBrowser {
-			key = "next.checks.browser"
-		}
-		next = c.Join(next, c.text(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
+	locks := c.facts.Locks
+	if len(locks) == len(store.Classes) {
+		longest := slices.MaxFunc(locks, func(a, b store.Lockout) int { return cmp.Compare(a.Wait, b.Wait) })
+		longest.Class = "all"
+		locks = []store.Lockout{longest}
+	}
+	for _, out := range locks {
+		next = c.Join(next, c.text("next.checks."+cmp.Or(string(out.Class), "secret"), texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
-			next = c.Join(next, c.text(key+".alone"))
+			next = c.Join(next, c.text("next.checks.alone"))
 		}
 	}
 	return c.Join(next, c.text("next.checks"))
@@ -99,7 +103,11 @@ func (c matter) whenFree() texts.Sentence {
 		return c.text("next.refused.later")
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
-		return c.text("next.refused.wait", texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
+		key := "next.refused.wait"
+		if c.facts.Reserved {
+			key = "next.refused.reserved"
+		}
+		return c.text(key, texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
 	}
 	return c.text("next.refused.free")
 }

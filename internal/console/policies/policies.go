@@ -109,12 +109,14 @@ func (v policiesView) PurposesText(p policyView) string {
 }
 
 // ScopeText returns in words whose events a rule counts.
-func (v policiesView) ScopeText(s quota.Scope) string {
-	words := v.W.Or("scope", string(s.Base()))
-	if s.BrowsersOnly() {
-		words = v.W.Get("policies.browsers", "scope", words)
+func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
+
+// LimitText returns a rule's limit, with that of unknown browsers if the rule has a reserve.
+func (v policiesView) LimitText(p policyView, r quota.Rule) string {
+	if n := p.Reserve[r.Name]; n > 0 {
+		return v.W.Get("policies.reserve", "limit", strconv.Itoa(r.Limit), "strangers", strconv.Itoa(r.Limit-n))
 	}
-	return words
+	return strconv.Itoa(r.Limit)
 }
 
 // PeriodText returns the time over which a rule counts, in words: "1 h", "calendar day, Asia/Shanghai".

@@ -8,8 +8,8 @@ import (
 )
 
 // The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may fail in any FailureWindow, in one app and
-// channel, and for one kind of caller that opened the verifications (browsers, or secret keys). The kinds are counted separately, so
-// that wrong codes from browsers do not lock out back ends. A check counts as failed before the code is compared; an approved
+// channel, and for one class of callers that opened the verifications. The classes are counted separately, so that wrong codes from
+// strangers' browsers lock out neither back ends nor known browsers. A check counts as failed before the code is compared; an approved
 // verification has one failed check less than Attempts. The times of checks are not stored: a failure counts until FailureWindow
 // after its code expired, which is at most the life of a code too long.
 const (
@@ -17,8 +17,8 @@ const (
 	FailureWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between them, in any RowWindow (NIST SP
-// 800-63B). So guessing a few codes each day does not go on for ever.
+// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between them, in any RowWindow, of all classes
+// together (NIST SP 800-63B). So guessing a few codes each day does not go on for ever.
 const (
 	RowLimit  = 100
 	RowWindow = 30 * 24 * time.Hour
@@ -34,13 +34,14 @@ func failedTries(t store.Verification) int {
 	return max(0, n)
 }
 
-// LockoutOf returns the lockout that follows from the verifications, without ByBrowser. Wait is the longer wait of the two bounds (in a
-// day, and in a row), and Failures are those that this bound counts.
-func LockoutOf(list []store.Verification, now time.Time) store.Lockout {
-	day := store.Lockout{Wait: waitBelow(list, now, FailureWindow, FailureLimit), Failures: countFailures(list, now, FailureWindow)}
-	row := unbrokenRow(list)
+// LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all classes. Wait is the longer wait of the
+// two bounds (in a day, and in a row), and Failures are those that this bound counts.
+func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
+	own := slices.DeleteFunc(slices.Clone(all), func(t store.Verification) bool { return t.Class != class })
+	day := store.Lockout{Class: class, Wait: waitBelow(own, now, FailureWindow, FailureLimit), Failures: countFailures(own, now, FailureWindow)}
+	row := unbrokenRow(all)
 	if wait := waitBelow(row, now, RowWindow, RowLimit); wait > day.Wait {
-		return store.Lockout{Wait: wait, Failures: countFailures(row, now, RowWindow)}
+		return store.Lockout{Class: class, Wait: wait, Failures: countFailures(row, now, RowWindow)}
 	}
 	return day
 }
@@ -77,11 +78,6 @@ func waitBelow(list []store.Verification, now time.Time, window time.Duration, l
 		}
 	}
 	return wait
-}
-
-// OpenedBy returns the verifications that were opened by a browser, or those opened with a secret key.
-func OpenedBy(list []store.Verification, byBrowser bool) []store.Verification {
-	return slices.DeleteFunc(slices.Clone(list), func(t store.Verification) bool { return t.ByBrowser != byBrowser })
 }
 
 // countFailures adds up the failures of the verifications that still count at now.

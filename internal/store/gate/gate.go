@@ -18,7 +18,7 @@ type Facts struct {
 	Past        []CountedSend        // counted sends of the bucket
 	Rejections  []CountedSend        // rejected sends that Intent.Rejections may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
-	Tried       []store.Verification // the recipient's verifications with checks, of both kinds of callers
+	Tried       []store.Verification // the recipient's verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
 }
 
@@ -37,7 +37,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(OpenedBy(has.Tried, v.ByBrowser), now).WithCallerKind(v); out.Wait > 0 {
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 {
 		return Decision{Begun: refusedAnswer(in, now, nil, nil, out)}
 	}
 	v.Sends++

@@ -62,7 +62,7 @@ func TestDecideOnALimitersClock(t *testing.T) {
 	}
 }
 
-// Failed checks lock out the codes of one kind of caller: 20 in a day, or 100 in a row in a month.
+// Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a month.
 func TestLockout(t *testing.T) {
 	tried := func(n int, attempts int, expired time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
 		for range n {
@@ -105,11 +105,11 @@ func TestLockout(t *testing.T) {
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
-		if out := LockoutOf(c.list, now); out.Wait != c.want {
+		if out := LockoutOf(c.list, store.SecretKey, now); out.Wait != c.want {
 			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
 		}
 	}
-	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), now); got.Failures != 19 {
+	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), store.SecretKey, now); got.Failures != 19 {
 		t.Errorf("%d failures in a day", got.Failures)
 	}
 	if row := unbrokenRow(tried(1, 5, time.Hour, approved)); len(row) != 0 {
@@ -119,18 +119,21 @@ func TestLockout(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
-	browsers := tried(20, 1, time.Hour, func(c *store.Verification) { c.ByBrowser = true })
+	browsers := tried(20, 1, time.Hour, func(c *store.Verification) { c.Class = store.UnknownBrowser })
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: browsers}); !d.Admitted {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
-	row := append(append(month(), tried(1, 1, time.Hour)...),
-		tried(1, 1, time.Minute, approved, func(c *store.Verification) { c.ByBrowser = true })...)
+	row := append(month(), tried(1, 1, time.Hour, func(c *store.Verification) { c.Class = store.KnownBrowser })...)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != RowLimit {
-		t.Errorf("a browser's right code ends a back end's row: %+v", d.Lockout)
+		t.Errorf("a row of two classes: %+v", d.Lockout)
 	}
-	byBrowser := func(in *store.Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "" }
+	row = append(row, tried(1, 1, time.Minute, approved, func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
+	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); !d.Admitted {
+		t.Errorf("a browser's right code does not end the row: %+v", d.Lockout)
+	}
+	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
 	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted || d.Lockout.Wait != 23*time.Hour ||
-		!d.Lockout.ByBrowser {
+		d.Lockout.Class != store.UnknownBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
 	}
 }

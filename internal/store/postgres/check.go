@@ -25,14 +25,14 @@ UPDATE verifications v SET attempts = v.attempts + 1
 WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > @now
   AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
     FROM verifications o
-       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
+       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.class = v.class AND o.attempts > 0
          AND o.expires_at > (SELECT @now - @day)) < @limit
   AND (SELECT coalesce(sum(o.attempts - o.forgiven), 0) FROM verifications o
-       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
+       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.attempts > 0
          AND o.approved_at IS NULL
          AND o.expires_at > greatest((SELECT @now - @row), (
              SELECT max(a.approved_at) FROM verifications a
-             WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.by_browser = v.by_browser AND a.attempts > 0
+             WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.attempts > 0
                AND a.expires_at > (SELECT @now - @row)))) < @row_limit`
 )
 

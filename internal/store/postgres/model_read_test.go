@@ -21,7 +21,7 @@ func (m *model) read(*rapid.T) {
 		return answers(story, fmt.Sprintf("%+v", v), err)
 	})
 	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
-		ByBrowser: rapid.Bool().Draw(m.T, "browsers")}
+		Class: rapid.SampledFrom(store.Classes).Draw(m.T, "class")}
 	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
 	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })

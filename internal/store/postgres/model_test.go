@@ -144,7 +144,9 @@ func (m *model) begin(*rapid.T) {
 		in.Send.To, in.Send.Country, in.Send.Prefix = "+49 151•••021", pick(m, "country", "DE", "FR"), "+49151"
 	}
 	in.Verification.Holder = pick(m, "holder", "", "s:1", "s:1", "s:2")
-	in.Verification.ByBrowser = in.Verification.Holder == "" && rapid.Bool().Draw(m.T, "by browser")
+	if in.Verification.Holder == "" {
+		in.Verification.Class = rapid.SampledFrom(store.Classes).Draw(m.T, "class")
+	}
 	if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}

@@ -60,7 +60,7 @@ WITH clock AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::timestamptz[], $8::bigint[], $9::int[], $10::bigint[], $11::bytea[])
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, clock, taken, longest, most, rejecting, address, i)
 )
-SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::int AS attempts, NULL::int AS forgiven, NULL::boolean AS by_browser FROM clock
+SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class FROM clock
 UNION ALL
 SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
 UNION ALL
@@ -86,7 +86,7 @@ SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL FROM clock, u C
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, v.by_browser FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, v.class FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM verifications v
     WHERE v.attempts > 0 AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
       AND (v.recipient, v.app, v.channel, v.expires_at) > (u.recipient, u.app, u.channel, clock.now - {{row window}})
@@ -107,7 +107,7 @@ type gateRow struct {
 	at    pgtype.Timestamptz
 
 	attempts, forgiven pgtype.Int4
-	byBrowser          pgtype.Bool
+	class              pgtype.Text
 }
 
 // gateView is what the first trip has read.
@@ -135,7 +135,7 @@ func (v *gateView) addRow(r gateRow) {
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
 		t := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
-			ByBrowser: r.byBrowser.Bool}
+			Class: store.Class(r.class.String)}
 		if r.taken.Valid {
 			t.ApprovedAt = store.Micro(r.taken.Time)
 		}
@@ -147,7 +147,7 @@ func (v *gateView) addRow(r gateRow) {
 func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
-	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}
+	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errors.New("store: the log told no time")

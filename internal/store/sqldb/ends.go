@@ -90,7 +90,7 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 }
 
 // TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than
-// gate.RowWindow before now, of both kinds of callers.
+// gate.RowWindow before now, of all classes of callers.
 func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return All(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
@@ -98,10 +98,10 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut returns the lockout of v's recipient for the kind of caller that opened v.
+// LockedOut returns the lockout of v's recipient for the class of caller that opened v.
 func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
 	list, err := q.TriedOfRecipient(v, now)
-	return gate.LockoutOf(gate.OpenedBy(list, v.ByBrowser), now).WithCallerKind(v), err
+	return gate.LockoutOf(list, v.Class, now), err
 }
 
 // LockedOut implements Verifications.

@@ -96,7 +96,7 @@ func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.D
 	t.Helper()
 	got := Must(f.LockedOut(t.Context(), v))(t)
 	Equal(t, "locked out for", got.Wait, want)
-	Equal(t, "kind of caller", got.ByBrowser, v.ByBrowser)
+	Equal(t, "class", got.Class, v.Class)
 }
 
 // refuseLockedOut is a send that is refused since its code could not be tried.
@@ -110,7 +110,9 @@ func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lock
 	Is(t, Err3(f.Verification(t.Context(), in.Verification.ID)), store.ErrNotFound)
 }
 
-func byBrowser(in *store.Intent) { in.Verification.ByBrowser = true }
+func byBrowser(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+
+func byKnown(in *store.Intent) { in.Verification.Class = store.KnownBrowser }
 
 // spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
 func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
@@ -154,30 +156,34 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
-// What callers of one kind fail at locks out their own codes alone, whichever caller enters or sends them.
-func failuresByKind(t *testing.T, f *Fixture) {
+// What callers of one class fail at locks out their own codes alone, whichever caller enters or sends them.
+func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "who opened it", []bool{theirs.ByBrowser, own.ByBrowser}, []bool{true, false})
+	known := f.Admit(t, f.Intent(1, byKnown)).Verification
+	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class}, []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKey})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
 	f.checkLockedOut(t, own, 0)
+	f.checkLockedOut(t, known, 0)
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
+	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
 	f.Admit(t, f.Intent(1))
 	again := f.Intent(1, byBrowser)
 	again.Join = own.ID // the code that it would carry can be tried
 	Equal(t, "joined", f.Admit(t, again).Verification.ID, own.ID)
 	again = f.Intent(1)
 	again.Join = theirs.ID
-	f.refuseLockedOut(t, again, store.Lockout{ByBrowser: true, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, again, store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
 	again = f.Intent(1)
 	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
-	Equal(t, "opened", f.Admit(t, again).Verification.ByBrowser, false)
+	Equal(t, "opened", f.Admit(t, again).Verification.Class, store.SecretKey)
 
 	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
+	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	f.checkLockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	f.checkLockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 	f.forgive(t, ana)
@@ -210,23 +216,23 @@ func failuresApart(t *testing.T, f *Fixture) {
 	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
 }
 
-// A hundred wrong tries in a row are enough for a month, however they are spread over days.
+// A hundred wrong tries in a row are enough for a month, however they are spread over days and classes.
 func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
-	for range 4 {
-		first = append(first, f.spendAllTries(t, 1, 4)...)
+	for _, by := range []func(*store.Intent){byBrowser, byKnown, byBrowser, func(*store.Intent) {}} {
+		first = append(first, f.spendAllTries(t, 1, 4, by)...)
 		f.Pass(gate.FailureWindow + 11*time.Minute)
 	}
 	last := f.spendAllTries(t, 1, 3)
-	almost := f.Admit(t, f.Intent(1)).Verification
+	almost, theirs := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1, byBrowser)).Verification
 	useTries(t, f, almost.ID, 4)
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
+	Equal(t, "a code of another class", tryOnce(t, f, theirs.ID), false)
 	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
 	wait := first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now)
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
 	f.checkLockedOut(t, almost, wait)
-	theirs := f.Admit(t, f.Intent(1, byBrowser)).Verification
-	Equal(t, "the other kind", tryOnce(t, f, theirs.ID), true)
+	f.refuseLockedOut(t, f.Intent(1, byKnown), store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.RowLimit})
 
 	f.Pass(first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification

@@ -191,6 +191,17 @@ func WithRules(rules ...quota.Rule) func(*Settings) {
 	}
 }
 
+// WithReserve gives the rules of all purposes these reserves, by name.
+func WithReserve(reserve map[string]int, change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		change(s)
+		for name, p := range s.Purposes {
+			p.Reserve = reserve
+			s.Purposes[name] = p
+		}
+	}
+}
+
 // AlsoRules adds rules to those of all purposes.
 func AlsoRules(rules ...quota.Rule) func(*Settings) {
 	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
