@@ -18,6 +18,7 @@ type Memory struct {
 	now    func() time.Time
 	clock  string
 	seed   maphash.Seed
+	most   int // buckets of a shard; 0: no bound
 	shards [shards]shard
 }
 
@@ -35,6 +36,13 @@ func NewMemory(now func() time.Time, clock string) *Memory {
 	for i := range m.shards {
 		m.shards[i].buckets = map[string]*bucket{}
 	}
+	return m
+}
+
+// NewBoundedMemory is NewMemory with at most about so many buckets, at least 64: a new one then replaces another one at random.
+func NewBoundedMemory(now func() time.Time, clock string, buckets int) *Memory {
+	m := NewMemory(now, clock)
+	m.most = max(1, buckets/shards)
 	return m
 }
 
@@ -167,6 +175,12 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	}
 	s := &m.shards[m.shardOf(name)]
 	s.sweep(now)
+	for other := range s.buckets {
+		if m.most == 0 || len(s.buckets) < m.most {
+			break
+		}
+		delete(s.buckets, other)
+	}
 	b := &bucket{}
 	s.buckets[name] = b
 	return b

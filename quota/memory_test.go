@@ -183,3 +183,20 @@ func TestMemoryForgetsRefunds(t *testing.T) {
 	w.admits(true, sliding(Recipient, 2, time.Hour))
 	sameList(t, "remembered after a take", []int{len(gone.until), len(gone.order)}, []int{0, 0})
 }
+
+// A bounded Memory keeps about so many buckets, the newest among them.
+func TestMemoryIsBounded(t *testing.T) {
+	w := memoryWorld(t)
+	m := NewBoundedMemory(func() time.Time { return w.now }, "bounded", 10*shards)
+	w.Limiter = m
+	for i := range 100 * shards {
+		name := strconv.Itoa(i)
+		must(t, m.Record(t.Context(), name, time.Hour, []Event{{"one", w.now}}))
+		if m.find(name, w.now.UnixMicro()) == nil {
+			t.Fatal("the newest bucket is not there")
+		}
+	}
+	if buckets, _ := w.kept(); buckets != 10*shards {
+		t.Errorf("%d buckets, want %d", buckets, 10*shards)
+	}
+}

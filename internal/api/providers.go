@@ -28,7 +28,6 @@ type Ingester interface {
 type Limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	Refund(ctx context.Context, id string, buckets ...string) error
-	RefundLocal(ctx context.Context, id string, buckets ...string) error
 }
 
 // onceRule admits each signature once. Its window covers the accepted age, clocks of providers that are ahead, and replicas whose clocks
@@ -124,9 +123,7 @@ func (p *ProviderEvents) ingestOnce(ctx context.Context, source events.Source, b
 		return nil
 	}
 	if err = p.ingestAll(ctx, source.Name, all); err != nil { // the provider may repeat it
-		undone := context.WithoutCancel(ctx)
-		_ = p.used.Refund(undone, id, bucket) // if it fails, the provider's repetition is rejected as used
-		_ = p.used.RefundLocal(undone, id, bucket)
+		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket) // if it fails, the provider's repetition is rejected as used
 	}
 	return err
 }

@@ -56,6 +56,7 @@ func (a *App) newOutbox() error {
 		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 	})
+	a.gate.RefundLater = a.outbox.RefundLater
 	return nil
 }
 

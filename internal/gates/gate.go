@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,19 +43,26 @@ const (
 	Pause = time.Second
 	// TakeTimeout bounds one call of the limiter.
 	TakeTimeout = 2 * time.Second
+	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a name for a bucket with one event.
+	localBuckets = 200_000
 )
 
 // Gate decides sends and other events. While the limiter is unavailable, the log decides the recipient's rules alone, exactly; this
-// process decides the other scopes, from the events that it has seen meanwhile. Safe for concurrent use.
+// process decides the other scopes, from all events that it admitted. Safe for concurrent use.
 type Gate struct {
+	// RefundLater refunds an event that was refused and that the limiter may have counted, when it is back. Set it before the first call.
+	RefundLater func(id string, buckets map[quota.Scope]string)
+
 	shared Limiter
-	local  Limiter // in this process; decides scopes that the log does not, while shared is unavailable
+	local  *quota.Memory // in this process; decides scopes that the log does not, while shared is unavailable. nil if shared is in process
 	log    Log
 	policy *policy.InForce
 	now    func() time.Time
 	logger *slog.Logger
 
 	awayUntil atomic.Int64 // shared is not called before this instant; µs since 1970
+	deciding  sync.RWMutex // held while local decides alone, shared while it counts what the limiter admitted
+	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
 	rebuilds  atomic.Int64
 }
@@ -63,7 +72,11 @@ func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
 // New makes a gate from a limiter and a log.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
-	return &Gate{shared: shared, local: quota.NewMemory(now, store.LogClock), log: log, policy: p, now: now, logger: logger}
+	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, RefundLater: func(string, map[quota.Scope]string) {}}
+	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
+		g.local = quota.NewBoundedMemory(now, store.LogClock, localBuckets)
+	}
+	return g
 }
 
 // outage makes the process log one line when the limiter becomes unavailable and one when it is back, not one for each request.
@@ -104,6 +117,9 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 		if began >= g.awayUntil.Load() { // a call that began before the failure does not prove that the limiter is back
 			g.logRecovery()
 		}
+		if err == nil {
+			d, err = g.confirm(bounded, r, d)
+		}
 		return d, err
 	}
 	if ctx.Err() == nil { // if the client hung up, the limiter may be well
@@ -113,57 +129,141 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 
-// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log does
-// not; the decision then has the log's clock, so that Begin uses the log's own time. giveBack: the send is not admitted, but the
-// limiter may have counted it before it failed, so the caller must refund it.
-func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (d quota.Decision, giveBack bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Take); !errors.Is(err, errAway) {
-		return d, false, err
+// confirm counts in this process what the limiter admitted. After an outage the limiter lacks the events that this process admitted alone;
+// so while they may count, this process decides too. The states are then the stricter ones of both, and an event that this process
+// refuses is refunded in the limiter. Error: quota.ErrRefunded.
+func (g *Gate) confirm(ctx context.Context, r quota.Request, d quota.Decision) (quota.Decision, error) {
+	own, decides, err := g.countHere(ctx, r, d.Admitted)
+	if err != nil || !decides {
+		return d, err
 	}
-	g.outage.sends.Add(1)
-	r.Rules = policy.ForLimiterAlone(r.Rules)
-	if len(r.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Clock: store.LogClock}, false, nil
+	if d.Admitted && !own.Admitted {
+		if d.Admitted = false; refundable(r) {
+			d.Rules = g.refundRefused(ctx, r, d.Rules)
+		}
 	}
-	d, err = g.local.Take(ctx, r)
-	if err != nil || d.Admitted {
-		return d, false, err
-	}
-	d, err = g.peekWithoutLimiter(ctx, s, r.Buckets)
-	return d, true, err
+	d.Rules = stricter(slices.Clone(d.Rules), own.Rules)
+	return d, nil
 }
 
-// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone). It is for events that are not in
-// the log. Without rules it admits the event and counts nothing.
+// countHere counts an admitted event in this process. decides: this process decided as well, and own is its decision.
+func (g *Gate) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool, err error) {
+	if g.local == nil {
+		return own, false, nil
+	}
+	g.deciding.RLock()
+	defer g.deciding.RUnlock()
+	if !admitted && g.lastAlone.IsZero() {
+		return own, false, nil
+	}
+	r.Rules = policy.ForLimiterAlone(r.Rules)
+	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < quota.LongestKeep(r.Rules)
+	switch {
+	case len(r.Rules) == 0 || !admitted && !decides:
+		return own, false, nil
+	case !admitted:
+		own, err = g.local.Peek(ctx, r)
+		return own, true, err
+	case !decides:
+		for i := range r.Rules {
+			r.Rules[i].Observe = true // counts and refuses nothing
+		}
+	}
+	own, err = g.local.Take(ctx, r)
+	return own, decides, err
+}
+
+// refundable reports whether a refused event may be refunded. An ID from outside may be one that another process admitted before; if it is
+// not, its repetition finds it counted and is admitted. Of sends the log knows which were admitted.
+func refundable(r quota.Request) bool { return !r.Repeated || r.Logged != nil }
+
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
+// limiter fails, the event is refunded later, and the states stay as they are.
+func (g *Gate) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
+	err := g.shared.Refund(ctx, r.ID, policy.CountedBuckets(r.Buckets)...)
+	if err != nil {
+		g.RefundLater(r.ID, r.Buckets)
+		return states
+	}
+	if d, err := g.shared.Peek(ctx, r); err == nil {
+		return d.Rules
+	}
+	return states
+}
+
+// takeAlone decides an event in this process.
+func (g *Gate) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	g.deciding.Lock()
+	defer g.deciding.Unlock()
+	d, err := g.local.Take(ctx, r)
+	if d.Admitted {
+		g.lastAlone = g.now()
+	}
+	return d, err
+}
+
+// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log does
+// not; the decision then has the log's clock, so that Begin uses the log's own time. Of a refused send nothing stays counted.
+func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
+	d, err := g.callLimiter(ctx, r, g.shared.Take)
+	if !errors.Is(err, errAway) {
+		return d, err
+	}
+	g.outage.sends.Add(1)
+	own := r
+	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
+		return quota.Decision{Admitted: true, At: g.now(), Clock: store.LogClock}, nil
+	}
+	d, err = g.takeAlone(ctx, own)
+	if err != nil || d.Admitted {
+		return d, err
+	}
+	g.RefundLater(r.ID, r.Buckets)
+	return g.peekWithoutLimiter(ctx, s, r.Buckets)
+}
+
+// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It is
+// for events that are not in the log. Without rules it admits the event and counts nothing.
 func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil
 	}
-	return g.orLocal(ctx, r, g.shared.Take, g.local.Take)
+	ctx = context.WithoutCancel(ctx)
+	d, away := g.callLimiter(ctx, r, g.shared.Take)
+	if !errors.Is(away, errAway) {
+		return d, false, away
+	}
+	d, err = g.takeAlone(ctx, r)
+	if err == nil && !d.Admitted && refundable(r) && errors.Is(away, quota.ErrUnavailable) { // it was called, and may have counted the event
+		g.RefundLater(r.ID, r.Buckets)
+	}
+	return d, true, err
 }
 
 // PeekOrLocal is TakeOrLocal without counting. It needs rules.
 func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	return g.orLocal(ctx, r, g.shared.Peek, g.local.Peek)
-}
-
-func (g *Gate) orLocal(ctx context.Context, r quota.Request, shared, local decider) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, shared); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Peek); !errors.Is(err, errAway) {
 		return d, false, err
 	}
-	d, err = local(ctx, r)
+	d, err = g.local.Peek(ctx, r)
 	return d, true, err
 }
 
-// Refund removes an event from buckets of the limiter. It calls the limiter even if that failed less than Pause ago.
+// Refund removes an event from buckets of this process and of the limiter. It calls the limiter even if that failed less than Pause ago.
 func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
+	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	return g.shared.Refund(ctx, id, buckets...)
 }
 
-// RefundLocal removes an event from buckets of this process, where it was counted while the limiter was unavailable.
+// RefundLocal removes an event from buckets of this process alone.
 func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) error {
+	if g.local == nil {
+		return nil
+	}
 	return g.local.Refund(ctx, id, buckets...)
 }
 
@@ -176,5 +276,9 @@ func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e 
 
 // Reset deletes the events of buckets, in this process and in the limiter.
 func (g *Gate) Reset(ctx context.Context, buckets ...string) error {
-	return errors.Join(g.local.Reset(ctx, buckets...), g.shared.Reset(ctx, buckets...))
+	err := g.shared.Reset(ctx, buckets...)
+	if g.local != nil {
+		err = errors.Join(err, g.local.Reset(ctx, buckets...))
+	}
+	return err
 }

@@ -254,3 +254,44 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 		}
 	})
 }
+
+// What the limiter admitted before an outage, this process knows during it, for sends too; and what this process admitted alone it still
+// counts when the limiter is back. A refused send is counted nowhere.
+func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}), func(r *vtest.Rig) {
+		ask := 0
+		send := func(admitted bool, wait time.Duration) {
+			t.Helper()
+			ask++
+			to := fmt.Sprintf("a%d@example.com", ask)
+			if admitted {
+				r.SendTo(to)
+				return
+			}
+			r.WantBlockedBy(r.RefuseTo(to).Quota, "net", wait)
+			r.Sleep(time.Second)
+		}
+		send(true, 0)
+		r.RefuseTo("a1@example.com") // by its own minute: it takes no place of the network
+		r.Sleep(10 * time.Second)
+		r.LoseLimiter()
+		send(true, 0)
+		send(true, 0)
+		send(false, 50*time.Second)
+		r.Limiter.Around(nil)
+		r.Sleep(time.Second)
+		send(false, 48*time.Second) // the limiter has one of the three
+		send(false, 47*time.Second)
+		r.Sleep(46 * time.Second)
+		send(true, 0)
+		send(false, 10*time.Second)
+		r.Sleep(9 * time.Second)
+		send(true, 0)
+		send(true, 0)
+		r.Sleep(time.Minute)
+		for range 3 {
+			send(true, 0)
+		}
+		send(false, time.Minute)
+	})
+}

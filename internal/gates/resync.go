@@ -61,9 +61,7 @@ func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id u
 	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
 		return quota.Decision{}, errOtherClock
 	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
-	defer cancel()
-	if err := g.shared.Refund(ctx, string(id[:]), policy.CountedBuckets(s.Buckets())...); err != nil {
+	if err := g.Refund(ctx, string(id[:]), policy.CountedBuckets(s.Buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
 	return g.writeHistory(ctx, s, taken, begun, begun.History)

@@ -35,7 +35,7 @@ type Set map[string][]Rule
 // Bounds of a request.
 const (
 	MaxKeys  = 8   // of a request
-	MaxValue = 200 // bytes of a value of a key, and of an ID
+	MaxValue = 200 // bytes of a key, of its value, and of an ID
 )
 
 // Operation says whether a request decides, counts or both.
@@ -173,37 +173,34 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	if len(ask.Keys) > MaxKeys {
 		return quota.Request{}, &KeyError{"keys", "too_many", fmt.Sprintf("A request has at most %d keys.", MaxKeys)}
 	}
+	for name, value := range ask.Keys { // also those that no rule has
+		field := "keys"
+		if len(name) <= MaxValue {
+			field += "." + name
+		}
+		if max(len(name), len(value)) > MaxValue {
+			return quota.Request{}, &KeyError{field, "too_long", fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue)}
+		}
+	}
 	id, err := eventID(ask.ID)
 	if err != nil {
 		return quota.Request{}, err
 	}
-	r := quota.Request{ID: id, Rules: l.rules, Buckets: make(map[quota.Scope]string, len(l.keys))}
+	r := quota.Request{ID: id, Repeated: ask.ID != "", Rules: l.rules, Buckets: make(map[quota.Scope]string, len(l.keys))}
 	for _, rule := range l.rules {
 		if _, done := r.Buckets[rule.Scope]; done {
 			continue
 		}
 		values := make([]string, 0, MaxKeys)
 		for _, name := range l.keys[rule.Scope] {
-			value, err := keyValue(ask.Keys, name)
-			if err != nil {
-				return quota.Request{}, err
+			if ask.Keys[name] == "" {
+				return quota.Request{}, &KeyError{"keys." + name, "missing", "This limit counts by the key " + name + "."}
 			}
-			values = append(values, value)
+			values = append(values, ask.Keys[name])
 		}
 		r.Buckets[rule.Scope] = quota.Bucket("limit", ask.App, ask.Limit, string(rule.Scope), s.hash(values))
 	}
 	return r, nil
-}
-
-func keyValue(keys map[string]string, name string) (string, error) {
-	value := keys[name]
-	switch field := "keys." + name; {
-	case value == "":
-		return "", &KeyError{field, "missing", "This limit counts by the key " + name + "."}
-	case len(value) > MaxValue:
-		return "", &KeyError{field, "too_long", fmt.Sprintf("A value has at most %d bytes.", MaxValue)}
-	}
-	return value, nil
 }
 
 // eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error: *KeyError if it is too long.

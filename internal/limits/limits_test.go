@@ -23,6 +23,7 @@ import (
 type shared struct {
 	*quota.Memory
 	away    bool
+	lost    bool // it decides, and its answers are lost
 	buckets []string
 }
 
@@ -32,7 +33,10 @@ func (s *shared) unlessAway(ctx context.Context, r quota.Request,
 	if s.away {
 		return quota.Decision{}, quota.ErrUnavailable
 	}
-	return call(ctx, r)
+	if d, err := call(ctx, r); !s.lost {
+		return d, err
+	}
+	return quota.Decision{}, quota.ErrUnavailable
 }
 
 func (s *shared) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
@@ -46,6 +50,7 @@ func (s *shared) Peek(ctx context.Context, r quota.Request) (quota.Decision, err
 type rig struct {
 	*testing.T
 	*limits.Service
+	gate    *gates.Gate
 	limiter *shared
 	heard   []string
 }
@@ -63,8 +68,8 @@ var set = limits.Set{
 func inBubble(t *testing.T, test func(r *rig)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
-		gate := gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		r.Service = limits.New(gate, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
+		r.gate = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		r.Service = limits.New(r.gate, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
 			r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
 		})
 		test(r)
@@ -147,16 +152,57 @@ func TestARuleThatObserves(t *testing.T) {
 	})
 }
 
+// What the limiter admitted and what this process admitted alone count together, while the limiter is away and when it is back.
 func TestWhileTheLimiterIsAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
+		const keys = "resource=/x ip=1"
+		r.expect(limits.Take, "web", "known", keys, "true [1] 0s false")
+		r.expect(limits.Peek, "web", "", keys, "false [1] 0s false")
 		r.limiter.away = true
-		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s true")
-		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [0] 1m0s true")
-		r.expect(limits.Take, "web", "", "resource=/x ip=1", "false [0] 1m0s true")
-		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [0] 1m0s true")
+		time.Sleep(3 * time.Second)
+		r.expect(limits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
+		r.expect(limits.Take, "web", "", keys, "true [0] 57s true")
+		r.expect(limits.Take, "web", "", keys, "false [0] 57s true")
+		r.expect(limits.Peek, "web", "", keys, "false [0] 57s true")
 		r.limiter.away = false
 		time.Sleep(gates.Pause)
-		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
+		r.expect(limits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
+		r.expect(limits.Take, "web", "", keys, "false [0] 56s false")
+		time.Sleep(56 * time.Second)
+		r.expect(limits.Take, "web", "", keys, "true [0] 3s false")
+		time.Sleep(3 * time.Second)
+		r.expect(limits.Take, "web", "", keys, "true [0] 57s false")
+		time.Sleep(time.Minute)
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s false") // nothing refused was kept
+	})
+}
+
+// A call whose answer is lost may have counted. The event counts once if this process admits it; if it refuses, it is refunded, unless the
+// caller can repeat its ID.
+func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const keys = "resource=/x ip=1"
+		refunds := 0
+		r.gate.RefundLater = func(id string, buckets map[quota.Scope]string) {
+			refunds++
+			if err := r.limiter.Refund(r.Context(), id, slices.Collect(maps.Values(buckets))...); err != nil {
+				r.Error(err)
+			}
+		}
+		r.limiter.away = true
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		r.limiter.away, r.limiter.lost = false, true
+		time.Sleep(gates.Pause)
+		r.expect(limits.Take, "web", "", keys, "false [0] 59s true")
+		time.Sleep(gates.Pause)
+		r.expect(limits.Take, "web", "again", keys, "false [0] 58s true")
+		servertest.Same(r.T, "refunds", refunds, 1)
+		r.limiter.lost = false
+		time.Sleep(gates.Pause)
+		r.expect(limits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
+		time.Sleep(57 * time.Second)
+		r.expect(limits.Take, "web", "again", keys, "true [1] 0s false")
 	})
 }
 
@@ -171,6 +217,8 @@ func TestBadRequests(t *testing.T) {
 			"unknown":             {{Limit: "none", Keys: user("1")}},
 			"keys.user: missing":  {{Limit: "gift"}, {Limit: "gift", Keys: user("")}},
 			"keys.user: too_long": {{Limit: "gift", Keys: user(strings.Repeat("u", 201))}},
+			"keys.else: too_long": {{Limit: "gift", Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
+			"keys: too_long":      {{Limit: "gift", Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
 			"id: too_long":        {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
 			"keys: too_many":      {{Limit: "gift", Keys: many}},
 		} {

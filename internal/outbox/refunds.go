@@ -51,9 +51,6 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(r.Purpose) {
 		buckets = append(buckets, policy.RecipientBucket(r.App, r.Channel, name, r.Recipient))
 	}
-	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // an observing rule may have counted it here
-		return err
-	}
 	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
 		return err
 	}
@@ -80,22 +77,17 @@ const (
 // RefundLater refunds an event without a row, such as a send that was not written or a right check: in this process at once, in the limiter
 // in the background. It retries for refundFor. If maxSyncs changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
-	o.refundLocal(id, buckets)
-	o.enqueueSync(pendingSync{id: id, buckets: policy.CountedBuckets(buckets), keep: refundFor})
+	counted := policy.CountedBuckets(buckets)
+	if err := o.Gate.RefundLocal(context.Background(), id, counted...); err != nil {
+		o.Logger.Warn("a place was not given back in process", "error", err)
+	}
+	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
 func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
 	if err := o.Gate.Refund(ctx, id, policy.CountedBuckets(buckets)...); err != nil {
 		o.RefundLater(id, buckets)
-		return
-	}
-	o.refundLocal(id, buckets)
-}
-
-func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
-	if err := o.Gate.RefundLocal(context.Background(), id, policy.CountedBuckets(buckets)...); err != nil {
-		o.Logger.Warn("a place was not given back in process", "error", err)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestPlacesAreGivenBackInOrder(t *testing.T) {
 func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r := newIdle(t)
 	r.RefundNow(t.Context(), "a", place("ana"))
-	r.wants("at once", "refund a [ana]", "local a [ana]")
+	r.wants("at once", "refund a [ana]")
 	r.flushed()
 	r.wants("later")
 	r.gone = true

@@ -105,10 +105,7 @@ func (s *Service) takeQuota(ctx context.Context, a asked, c claim) (quota.Decisi
 	r := s.withFailedChecksRule(a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
 	})
-	d, giveBack, err := s.Gate.TakeSend(ctx, a.subject, r)
-	if giveBack {
-		s.Outbox.RefundLater(r.ID, r.Buckets)
-	}
+	d, err := s.Gate.TakeSend(ctx, a.subject, r)
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an inherited ID that was just refunded: the next request gets a new ID
 		return d, ErrUnavailable
