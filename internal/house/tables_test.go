@@ -105,7 +105,7 @@ var edges = map[string]string{
 		"internal/delivery internal/sms internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox " +
 		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
-		"internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
+		"internal/history internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
 	"internal/delivery/smtptest":   "internal/servertest internal/delivery",

@@ -97,6 +97,8 @@ func (r *Replica) access(ctx context.Context, method string, at sqlite.Stage) sq
 		case w.wrong(LogAway):
 			w.count("log away")
 			return sqlite.Down
+		case f == onTime && busy == nil && w.callFails("log") != "":
+			return sqlite.Down
 		case f == cutTooFar || busy == nil:
 			w.note("%s log %s", r.name, method)
 			return sqlite.None
@@ -144,15 +146,17 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault
 		return sqlite.Lost
 	}
 	k := r.nextCommit(method)
-	if k != "" {
+	if k == "" {
+		k = w.callFails("commit")
+	} else {
 		w.count(string(k) + ": " + method)
 	}
 	switch k {
-	case CommitFails:
+	case CommitFails, CallFails:
 		return sqlite.Down
-	case CommitUnheard:
+	case CommitUnheard, CallUnheard:
 		return sqlite.Lost
-	case CommitVague:
+	case CommitVague, CallVague:
 		return sqlite.Vague
 	}
 	return sqlite.None
@@ -174,9 +178,13 @@ func (r *Replica) reach(ctx context.Context, name string, call func() error) err
 		w.count("limiter too late: " + name)
 		return quota.ErrUnavailable
 	}
+	k := w.callFails("limiter")
+	if k == CallFails {
+		return quota.ErrUnavailable
+	}
 	w.note("%s limiter %s", r.name, name)
 	err := call()
-	if f != onTime || deaf {
+	if f != onTime || deaf || k == CallUnheard {
 		w.count("limiter unheard: " + name)
 		return quota.ErrUnavailable
 	}
@@ -231,7 +239,11 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 	case w.wrong(ServerBusy):
 		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
 	}
-	m.at, m.unheard = time.Now(), w.wrong(ServerDrops)
+	k := w.callFails("server")
+	if k == CallFails {
+		return failure(delivery.Temporary, "dial", 0, "")
+	}
+	m.at, m.unheard = time.Now(), w.wrong(ServerDrops) || k == CallUnheard
 	w.recordArrival(m)
 	if m.unheard {
 		return failure(delivery.Unknown, "data", 0, "")

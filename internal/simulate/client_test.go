@@ -70,6 +70,9 @@ type request struct {
 	afterOutage  bool // the limiter was away a moment ago
 	status       int
 	body         body
+	to, key      string
+	header       http.Header
+	raw          []byte
 	code         string // the entered one
 	right        bool   // the code is that of the verification
 	verification string // the named one
@@ -104,7 +107,7 @@ type outgoing struct {
 
 // do makes a request, and records it with its answer.
 func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
-	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now()}
+	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to, key: o.header["Idempotency-Key"]}
 	r := w.replica(e.Replica)
 	label := fmt.Sprintf("event %d %s %d", e.ID, by, w.nth(fmt.Sprint("request of ", e.ID)))
 	ctx, cancel := context.WithCancel(labelled(context.Background(), label))
@@ -127,7 +130,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	for name, value := range o.header {
 		in.Header.Set(name, value)
 	}
-	troubled := w.troubled(r)
+	troubled, failed := w.troubled(r), w.failures()
 	out := httptest.NewRecorder()
 	if !r.isDead() {
 		q.answered = r.serve(out, in) && o.hangUp == 0
@@ -136,8 +139,10 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	for k := range troubled {
 		troubled[k] = troubled[k] || w.troubled(r)[k]
 	}
+	troubled[0] = troubled[0] || w.failures() != failed
 	q.logTrouble, q.anyTrouble, q.afterOutage = troubled[0], troubled[0] || troubled[1], w.afterOutage(q.began)
 	if q.answered {
+		q.header, q.raw = out.Header(), out.Body.Bytes()
 		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
 		if err := json.Unmarshal(out.Body.Bytes(), &q.body); err != nil {
 			w.broke("surface", "an answer is not JSON: %d %q", out.Code, out.Body)
@@ -150,6 +155,11 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	defer w.mu.Unlock()
 	w.requests = append(w.requests, q)
 	return q
+}
+
+func (w *world) failures() (n int) {
+	w.locked(func() { n = w.failed })
+	return n
 }
 
 // troubled reports whether there is trouble with the log, and with the limiter.

@@ -291,10 +291,15 @@ func (w *world) disturb(e Event) (fault bool) {
 		w.redis.Step(e.For)
 	case CommitFails, CommitUnheard, CommitVague:
 		w.locked(func() { r.commits = append(r.commits, slices.Repeat([]Event{e}, e.N)...) })
+	case CallFails, CallUnheard, CallVague:
+		w.locked(func() { w.failing = append(w.failing, e) })
 	case Kill:
 		w.crash(e, r)
 	case Freeze:
-		w.locked(func() { w.crashes, r.frozen = w.crashes+1, time.Now().Add(e.For) })
+		w.locked(func() {
+			w.crashes, r.frozen = w.crashes+1, time.Now().Add(e.For)
+			w.crashed = append(w.crashed, time.Now(), r.frozen)
+		})
 	}
 	return true
 }
@@ -304,7 +309,7 @@ func (w *world) crash(e Event, r *Replica) {
 	if r.isDead() {
 		return
 	}
-	w.locked(func() { w.crashes++ })
+	w.locked(func() { w.crashes, w.crashed = w.crashes+1, append(w.crashed, time.Now()) })
 	r.kill()
 	w.actors.Go(func() {
 		time.Sleep(e.For)

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,9 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/history"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // ledger is the whole log at the end, indexed for the oracles.
@@ -45,6 +49,44 @@ func (w *world) judge() {
 	l.webhooks()
 	l.erased()
 	l.sinks()
+	l.asSeen()
+}
+
+// asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
+func (l *ledger) asSeen() {
+	if l.stepped || slices.ContainsFunc(l.plan.Events, func(e Event) bool { return e.Kind == NewPolicy || e.Kind == Erase }) {
+		return
+	}
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance, FewerLeft: l.crashes > 0 || l.lostWrites > 0}
+	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
+		if r.Scope == quota.Recipient {
+			h.Rules = append(h.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
+		}
+	}
+	kinds := map[string]history.Kind{sending: history.Send, checking: history.Check}
+	for _, q := range l.requests {
+		h.Requests = append(h.Requests, history.Request{
+			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status, Header: q.header, Body: q.raw,
+			Key: q.key, Verification: q.verification, Code: q.code, Browser: q.by != backEnd,
+		})
+	}
+	for _, a := range l.acts {
+		h.FewerLeft = h.FewerLeft || !a.done
+		h.Requests = append(h.Requests, history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began, End: a.ended.Add(h.Slack)})
+	}
+	for _, row := range l.sends {
+		text, err := json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status, "reason": row.Reason, "at": row.LoggedAt}}})
+		if err != nil {
+			l.Fatal(err)
+		}
+		h.Requests = append(h.Requests, history.Request{Kind: history.Look, Begin: time.Now(), End: time.Now(), Status: http.StatusOK, Body: text})
+	}
+	for _, m := range l.mails {
+		h.Messages = append(h.Messages, history.Message{Recipient: m.to, Code: m.code, ID: m.messageID, At: m.at})
+	}
+	for _, v := range history.Judge(h) {
+		l.broke("as seen: "+v.Promise, "%s", v.Detail)
+	}
 }
 
 func (w *world) ledger() *ledger {

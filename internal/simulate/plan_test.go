@@ -43,6 +43,9 @@ const (
 	CommitFails   Kind = "the next {n} commits of replica {replica}{method} fail"
 	CommitUnheard Kind = "the next {n} commits of replica {replica}{method} happen, and their answers are lost"
 	CommitVague   Kind = "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost"
+	CallFails     Kind = "call {n} from now{method} fails"
+	CallUnheard   Kind = "call {n} from now{method} happens, and its answer is lost"
+	CallVague     Kind = "call {n} from now{method} does not happen, and its answer is lost"
 	ServerRefuses Kind = "mail servers and carriers refuse for good for {for}"
 	ServerBusy    Kind = "mail servers and carriers refuse for now for {for}"
 	ServerStalls  Kind = "mail servers and carriers stall for {for}"
@@ -61,12 +64,29 @@ var (
 	unusual = []Kind{Attack, Flood, Reset, Erase, NewPolicy}
 	faults  = []Kind{
 		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, ClockStep, LogAway, LogSlow, CommitFails, CommitUnheard, CommitVague,
+		CallFails, CallUnheard, CallVague,
 		ServerRefuses, ServerBusy, ServerStalls, ServerDrops, Kill, Freeze, HookFails, HookDeaf,
 	}
 )
 
 // committed are methods of the log whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Attempt", "Approve", "Claim", "Release", "Refunded", "AppEventEnded"}
+
+// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit of the log, the limiter, a mail server
+// or carrier.
+var CallFaults = map[string][]Kind{
+	"log": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard}, "server": {CallFails, CallUnheard},
+}
+
+// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards somebody waits as told.
+func Failing(events []Event, fault Kind, part string, n int) Plan {
+	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
+	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	for i := range p.Events {
+		p.Events[i].ID = i
+	}
+	return p
+}
 
 // Bounds of a world.
 const (
@@ -141,6 +161,10 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 		e.N = 1 + r.IntN(12)
 	case CommitFails, CommitUnheard, CommitVague:
 		e.Method = committed[r.IntN(len(committed))]
+	case CallVague:
+		e.Method, e.N = "commit", 1+r.IntN(50)
+	case CallFails, CallUnheard:
+		e.Method, e.N = []string{"commit", "limiter", "server", "log"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
 	case ClockStep:
 		e.For = []time.Duration{-time.Hour, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour}[r.IntN(6)]
 	}

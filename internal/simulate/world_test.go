@@ -44,8 +44,11 @@ type world struct {
 	hooks         map[string]string // bodies that the receiver took, by webhook-id
 	broken        []Violation
 	policies      []inForce
-	crashes       int // kills and freezes so far
-	lostWrites    int // of the limiter, by failovers
+	failing       []Event     // calls that will fail, each with the number of calls until then
+	failed        int         // calls so far
+	crashes       int         // kills and freezes so far
+	crashed       []time.Time // when
+	lostWrites    int         // of the limiter, by failovers
 	stepped       bool
 	troubles      int // faults so far
 	requests      []*request
@@ -102,6 +105,7 @@ func (w *world) play() {
 func (w *world) repair() {
 	w.locked(func() {
 		clear(w.lasts)
+		w.failing = nil
 		for _, r := range w.replicas {
 			r.frozen, r.commits = time.Time{}, nil
 		}
@@ -165,6 +169,25 @@ func (w *world) wrong(faults ...Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(faults, func(k Kind) bool { return until(w.lasts[k]) })
+}
+
+// callFails is what becomes of a call of a part; "": nothing goes wrong. Only calls within the span of the plan are counted.
+func (w *world) callFails(part string) (how Kind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.failing {
+		e := &w.failing[i]
+		if e.Method != part || time.Since(w.begin) > w.plan.Span {
+			continue
+		}
+		if e.N--; e.N == 0 && how == "" {
+			how = e.Kind
+			w.failed, w.troubles = w.failed+1, w.troubles+1
+			w.lasts[map[string]Kind{"log": LogAway, "commit": LogAway, "limiter": LimiterAway}[part]] = time.Now()
+			w.counts[string(how)+": "+part]++
+		}
+	}
+	return how
 }
 
 func (w *world) logger(name string) *slog.Logger {
