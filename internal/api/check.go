@@ -50,7 +50,7 @@ func (a *API) checkNamed(c echo.Context, who verification.Caller, body namedBody
 	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
-// cancel is POST /v1/verifications/{id}/cancel. Any caller of the app that knows the ID may cancel. The body is empty or {}.
+// cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel it. The body is empty or {}.
 func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if c.Request().ContentLength != 0 {
 		if err := server.ReadJSON(c, &struct{}{}); err != nil {

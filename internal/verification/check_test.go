@@ -240,7 +240,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 					right + right[:1]: "too_long", right + " " + right: "too_long", strings.Repeat(right, 20): "too_long",
 				} {
 					for _, err := range []error{
-						vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, id, slip)), vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
+						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)), vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
 					} {
 						r.WantInvalid(err, "code", reason)
 						bad, _ := errors.AsType[*verification.InvalidError](err)
@@ -255,10 +255,11 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check of an unknown ID, and one of another app's, ask the log and the limiter as often as a check that compares.
+// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the log and the limiter as often as a check that compares.
 func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		id, others := r.SendTo(vtest.Ana).View.ID, r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
+		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
+		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
 		r.Sleep(time.Minute) // nothing else is under way
 		asked := func(id string) (log, limiter []string) {
 			var last string
@@ -279,7 +280,7 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 		}
 		log, limiter := asked(id)
 		r.WantLine("of a known one", "[Verification Attempt] [Take]", log, limiter)
-		for _, unknown := range []string{"unknown", others} {
+		for _, unknown := range []string{"unknown", others, backEnds} {
 			log, limiter = asked(unknown)
 			r.WantLine(unknown, "[Verification Attempt] [Peek]", log, limiter)
 		}

@@ -67,7 +67,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 			}
 			for i := range n {
 				if i%4 == 0 {
-					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)))).View.ID)
+					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)), vtest.By(c))).View.ID)
 				}
 				_, was, w := r.Try(c, sent[len(sent)-1], vtest.WrongCode(r.LastCode()))
 				if was {
@@ -86,7 +86,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		r.WantLine("compared, wait", "100 1h0m0s", n, wait)
 		want("198.51.100.7", 1, 1)
 		want("", 1, 1) // a back end that names no client
-		right := r.SendTo(vtest.Ana)
+		right := r.Send(byBrowser(vtest.Ana))
 		_, compared, _ := r.Try(vtest.Browser, right.View.ID, r.LastCode())
 		r.Want("compared from a network over its limit", compared, false)
 		r.Want("tries left", r.Get(right.View.ID).AttemptsRemaining, verification.MaxAttempts)

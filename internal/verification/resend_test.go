@@ -1,6 +1,7 @@
 package verification_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -27,8 +28,8 @@ func TestResend(t *testing.T) {
 		"no session after one":                {first: session("s1")},
 		"another purpose of the policy":       {again: func(a *verification.Ask) { a.Purpose = "login" }},
 		"browser that knows the address only": {again: browser},
-		"browser that names it":               {again: browser, named: true, same: true},
-		"browser that names it and nothing else": {named: true, same: true,
+		"browser that names it":               {first: browser, again: browser, named: true, same: true},
+		"browser that names it and nothing else": {first: browser, named: true, same: true,
 			again: func(a *verification.Ask) { *a = verification.Ask{Caller: vtest.Browser} }},
 		"browser after browser": {first: browser, again: browser},
 		"folded address":        {again: func(a *verification.Ask) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
@@ -50,6 +51,33 @@ func TestResend(t *testing.T) {
 		if v := second.View; c.same {
 			r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
 		}
+	})
+}
+
+// To a browser a verification that a back end opened is as unknown as one that never was. A back end may use what a browser opened.
+func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID
+		r.Sleep(time.Minute)
+		for _, asked := range []string{id, "unknown"} {
+			for what, err := range map[string]error{
+				"look":   vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, asked)),
+				"check":  vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, asked, r.Code(0))),
+				"cancel": vtest.Err(r.Svc.Cancel(r.Context(), vtest.Browser, asked)),
+				"resend": r.SendError(verification.Ask{Caller: vtest.Browser, Resend: asked}),
+			} {
+				if !errors.Is(err, verification.ErrNotFound) {
+					r.Errorf("%s of %s: %v", what, asked, err)
+				}
+			}
+		}
+		r.WantMails(1)
+		r.WantLine("the back end's", "pending 5", r.Get(id).State, r.Get(id).AttemptsRemaining)
+		r.WantApproved(id, r.Code(0))
+		own := r.Send(byBrowser(vtest.Ana)).View.ID
+		r.Sleep(time.Minute)
+		r.WantLine("a back end sends the browser's again", own+" true", r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(1) == r.Code(2))
+		r.Want("and cancels it", r.Cancel(own).State, "canceled")
 	})
 }
 
@@ -124,14 +152,12 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			ids = append(ids, a.View.ID)
 			r.Sleep(time.Minute)
 		}
-		for _, caller := range []verification.Caller{vtest.BackEnd, vtest.Browser} {
-			for _, to := range []string{plainAna, otherAna} {
-				r.WantInvalid(r.SendError(verification.Ask{Caller: caller, Channel: "email", To: to, Resend: ids[0]}), "to", "mismatch")
-			}
+		for _, to := range []string{plainAna, otherAna} {
+			r.WantInvalid(r.SendError(verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to, Resend: ids[0]}), "to", "mismatch")
 		}
 		for n, ask := range []verification.Ask{
 			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
-			{Caller: vtest.Browser, Channel: "email", To: taggedAna, Resend: ids[0]},
+			{Caller: vtest.BackEnd, Channel: "email", To: taggedAna, Resend: ids[0]},
 		} {
 			again := r.Send(ask).View
 			r.WantLine("its own holder's", vtest.Line(ids[0], 2+n), again.ID, again.Send.Number)
@@ -229,7 +255,7 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(plainAna)
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
-		again := r.Send(verification.Ask{Caller: vtest.Browser, Resend: tagged.View.ID}).View
+		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
 		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID, r.MailServer.Attempts()[2].To)
 		r.WantApproved(tagged.View.ID, r.Code(0))
 	})

@@ -92,13 +92,13 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 }
 
 // lookup reads a verification for a caller, with its newest send and the log's time. Errors: ErrNotFound, also for another app's
-// verification; ErrUnavailable.
+// verification, and for a browser if a back end opened it; ErrUnavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case err != nil:
 		return v, send, now, s.mapStoreError(ctx, err)
-	case v.App != c.App:
+	case v.App != c.App, c.Kind == Browser && v.Holder != "":
 		return store.Verification{}, store.Send{}, now, ErrNotFound
 	}
 	return v, send, now, nil
@@ -111,7 +111,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	p, err := s.purposeFor(c, classAt(c, v), v.Purpose)
+	p, err := s.purposeFor(c, v.Class, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
 	}
@@ -121,14 +121,6 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{}, err
 	}
 	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: RedactQuota(d, c, StateOf(v, now)), Policy: p.Policy}, nil
-}
-
-// classAt returns the class whose limits a caller is told that looks at v: that of v, but of a browser never that of secret keys.
-func classAt(c Caller, v store.Verification) store.Class {
-	if c.Kind == Browser && v.Class == store.SecretKey {
-		return store.UnknownBrowser
-	}
-	return v.Class
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.

@@ -124,21 +124,24 @@ func TestAnswersTellNothingOfAnAddress(t *testing.T) {
 	if known, unknown := story(apptest.Ana), story("anton.never.seen@example.com"); known != unknown {
 		t.Errorf("of a known address:\n%s\nof one that was never seen:\n%s", known, unknown)
 	}
-	real, other := s.Ask(0, apptest.Ana), apptest.As(apptest.AnotherKey)
-	answers := func(id string) string {
-		path := "/v1/verifications/" + id
-		return same(s.Get(path, other)) + same(s.Post(path+"/check", `{"code":"000000"}`, other)) + same(s.Post(path+"/cancel", "", other))
-	}
-	resend := func(id string) string {
-		return same(s.Post("/v1/verifications", `{"verification_id":"`+id+`"}`, other))
-	}
+	real := s.Ask(0, apptest.Ana) // of a back end
 	unknown := strings.Repeat("a", len(real.ID))
-	for _, id := range []string{real.ID, "x", "%00", "%FF"} {
-		if got, want := answers(id), answers(unknown); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", id, got, want)
+	for _, key := range []string{apptest.AnotherKey, apptest.PublicKey} {
+		as := apptest.As(key)
+		answers := func(id string) string {
+			path := "/v1/verifications/" + id
+			return same(s.Get(path, as)) + same(s.Post(path+"/check", `{"code":"000000"}`, as)) + same(s.Post(path+"/cancel", "", as))
 		}
-	}
-	if got, want := resend(real.ID), resend(unknown); got != want {
-		t.Errorf("resend:\n%s\nwant\n%s", got, want)
+		resend := func(id string) string {
+			return same(s.Post("/v1/verifications", `{"verification_id":"`+id+`"}`, as))
+		}
+		for _, id := range []string{real.ID, "x", "%00", "%FF"} {
+			if got, want := answers(id), answers(unknown); got != want {
+				t.Errorf("%.3s… %s:\n%s\nwant\n%s", key, id, got, want)
+			}
+		}
+		if got, want := resend(real.ID), resend(unknown); got != want || strings.Count(answers(unknown)+got, "not-found") != 4 {
+			t.Errorf("%.3s… resend:\n%s\nwant\n%s", key, got, want)
+		}
 	}
 }
