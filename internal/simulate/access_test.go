@@ -169,6 +169,9 @@ const clockName = "redis"
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
 	f := r.turn(ctx, "limiter "+name, w.wrong(LimiterSlow))
+	if f == onTime && w.wrong(LimiterStalls) {
+		f = r.stall(ctx, name, call)
+	}
 	away, deaf := w.wrong(LimiterAway), w.wrong(LimiterDeaf)
 	switch {
 	case f == cut, away:
@@ -189,6 +192,25 @@ func (r *Replica) reach(ctx context.Context, name string, call func() error) err
 		return quota.ErrUnavailable
 	}
 	return err
+}
+
+// stall lets a call hang until the limiter goes on. What its caller gave up may happen then.
+func (r *Replica) stall(ctx context.Context, name string, call func() error) fate {
+	w, source := r.world, r.sourceOf(ctx, "stall")
+	var end time.Time
+	w.locked(func() { end = w.lasts[LimiterStalls].Add(latency(source, false)) })
+	f := r.sleep(ctx, time.Until(end))
+	if f != onTime && source.IntN(2) == 0 {
+		w.actors.Go(func() {
+			<-time.After(time.Until(end))
+			w.note("%s limiter %s, late", r.name, name)
+			_ = call()
+			w.locked(func() { w.movedWrites++ })
+		})
+		w.count("limiter happened after a stall: " + name)
+		return cut
+	}
+	return f
 }
 
 // mail is a message, a mail or a text message, on its way to a simulated provider.

@@ -166,14 +166,14 @@ func (w *world) failures() (n int) {
 func (w *world) troubled(r *Replica) [2]bool {
 	log := r.isDead() || w.wrong(LogAway, LogSlow)
 	w.locked(func() { log = log || len(r.commits) > 0 || until(r.frozen) })
-	return [2]bool{log, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf)}
+	return [2]bool{log, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)}
 }
 
 // afterOutage reports whether within a tick before the limiter was away, or the log, which is read before the limiter gets anything.
 func (w *world) afterOutage(at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LogAway, LogSlow}, func(k Kind) bool {
+	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, LogAway, LogSlow}, func(k Kind) bool {
 		return at.Before(w.lasts[k].Add(w.tick() + 5*time.Second))
 	})
 }

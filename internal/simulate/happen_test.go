@@ -53,7 +53,7 @@ func (w *world) act(e Event, p *person) {
 		w.flood(e)
 	case Reset, Erase:
 		w.administer(e, p)
-	case NewPolicy:
+	case NewPolicy, Remap, OtherFile:
 		w.newPolicy(e)
 	}
 }
@@ -117,7 +117,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || w.hasStepped() {
+		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || Off[HeldAfterSteps] && w.hasStepped() {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
@@ -253,22 +253,43 @@ type administered struct {
 	done         bool // by the answer to the administrator
 }
 
-// newPolicy puts the next policy in force, at each replica a little later.
+// newPolicy puts other policies in force, at each replica a little later; or other purposes for a while, at one replica or at all.
 func (w *world) newPolicy(e Event) {
+	if !w.changing.TryLock() {
+		return
+	}
+	defer w.changing.Unlock()
+	if e.Kind == NewPolicy {
+		w.putInForce(otherLimits, e, false)
+		return
+	}
+	w.putInForce(split, e, e.Kind == OtherFile)
+	time.Sleep(e.For)
+	w.putInForce(split, e, false)
+}
+
+// putInForce changes the policies of all replicas, or of the event's alone.
+func (w *world) putInForce(change int, e Event, alone bool) {
 	w.mu.Lock()
-	number := len(w.policies)
-	w.policies = append(w.policies, inForce{time.Now(), number})
+	number := w.policies[len(w.policies)-1].number ^ change
 	all := slices.Clone(w.replicas)
-	w.troubles++
 	w.mu.Unlock()
+	if alone {
+		all = all[e.Replica%len(all):][:1]
+	}
+	w.noteInForce(number)
 	for _, r := range all {
 		time.Sleep(time.Duration(e.N) * 700 * time.Millisecond)
 		r.Change(policySet(w.plan, number))
 	}
-	w.mu.Lock()
-	w.policies = append(w.policies, inForce{time.Now(), number})
-	w.troubles++
-	w.mu.Unlock()
+	w.noteInForce(number)
+}
+
+func (w *world) noteInForce(number int) {
+	w.locked(func() {
+		w.policies = append(w.policies, inForce{time.Now(), number})
+		w.troubles++
+	})
 }
 
 // disturb lets a fault happen, and reports whether the event was one.
@@ -285,10 +306,18 @@ func (w *world) disturb(e Event) (fault bool) {
 	case Flush:
 		w.redis.Flush()
 	case FailOver:
-		w.locked(func() { w.lostWrites += w.redis.FailOver(e.N) })
+		w.locked(func() { w.movedWrites += w.redis.FailOver(e.N) })
+	case OtherClock:
+		w.locked(func() { w.movedWrites += w.redis.FailOver(e.N) })
+		w.setClock(e.For)
 	case ClockStep:
-		w.locked(func() { w.stepped = true })
-		w.redis.Step(e.For)
+		w.setClock(w.ahead + e.For)
+	case ClockRight:
+		w.setClock(0)
+	case LogClockStep: // leases end at once, as after a crash
+		w.locked(func() {
+			w.logAhead, w.logStepped, w.crashes, w.crashed = w.logAhead+e.For, true, w.crashes+1, append(w.crashed, time.Now())
+		})
 	case CommitFails, CommitUnheard, CommitVague:
 		w.locked(func() { r.commits = append(r.commits, slices.Repeat([]Event{e}, e.N)...) })
 	case CallFails, CallUnheard, CallVague:
@@ -302,6 +331,14 @@ func (w *world) disturb(e Event) (fault bool) {
 		})
 	}
 	return true
+}
+
+// setClock sets by how much the limiter's clock is ahead.
+func (w *world) setClock(ahead time.Duration) {
+	if ahead != w.ahead {
+		w.redis.Step(ahead - w.ahead)
+		w.locked(func() { w.ahead, w.stepped = ahead, true })
+	}
 }
 
 // crash kills a replica, and starts another one later.

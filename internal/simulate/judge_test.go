@@ -54,10 +54,12 @@ func (w *world) judge() {
 
 // asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
 func (l *ledger) asSeen() {
-	if l.stepped || slices.ContainsFunc(l.plan.Events, func(e Event) bool { return e.Kind == NewPolicy || e.Kind == Erase }) {
+	if l.stepped || l.logStepped || l.plan.Split || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
+	}) {
 		return
 	}
-	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance, FewerLeft: l.crashes > 0 || l.lostWrites > 0}
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance, FewerLeft: l.crashes > 0 || l.movedWrites > 0}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
 		if r.Scope == quota.Recipient {
 			h.Rules = append(h.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
@@ -142,8 +144,8 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
 		return false
-	case row.Counts:
-		return true
+	case row.Counts || l.logStepped: // then no instants tell what came first
+		return row.Counts
 	case row.Forgiven: // by a reset, at one of these instants
 		return (row.Status != store.Failed || row.FinishedAt.After(at)) && !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
 	}
@@ -154,8 +156,10 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 // clock only the log's is valid, and a send may have waited for the log for some seconds.
 func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
 	switch {
-	case l.stepped:
+	case l.stepped && Off[HeldAfterSteps]:
 		return at.Sub(row.LoggedAt) + 6*time.Second
+	case l.stepped || l.logStepped:
+		return at.Sub(row.LoggedAt)
 	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):
 		return at.Sub(row.TakenAt)
 	}
@@ -169,13 +173,14 @@ const tolerance = time.Second
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
 		at := row.LoggedAt
-		if row.Clock == clockName && !l.stepped {
+		if row.Clock == clockName && !l.stepped && !l.logStepped {
 			at = row.TakenAt
 		}
 		for rule, limit := range l.limitsAt(row.LoggedAt) {
 			n := 0
 			for _, before := range l.sends[:i] {
-				if before.Recipient == row.Recipient && l.age(before, row, at) < rule-tolerance && l.counted(before, row.LoggedAt) {
+				later := l.logStepped && before.ID.Time() > row.ID.Time() // the log's clock was set back between them
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && l.age(before, row, at) < rule-tolerance && l.counted(before, row.LoggedAt) {
 					n++
 				}
 			}
@@ -187,21 +192,33 @@ func (l *ledger) neverOverThePolicy() {
 	}
 }
 
+// shares reports whether a row was of a bucket by all policies that were in force at an instant.
+func (l *ledger) shares(row store.Send, of recipient.Hash, purpose string, at time.Time) bool {
+	return row.Recipient == of && (row.Purpose == purpose || !slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
+}
+
 // limitsAt returns the loosest limits by window that were in force then, or during a request of then.
 func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	limits := map[time.Duration]int{}
-	for i, p := range l.policies {
-		ended := i+1 < len(l.policies) && l.policies[i+1].at.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
-		if p.at.After(at) || ended && l.policies[i+1].number != p.number {
-			continue
-		}
-		for _, r := range policySet(l.plan, p.number).Purposes["default"].Policy.Rules {
+	for _, number := range l.inForce(at) {
+		for _, r := range policySet(l.plan, number).Purposes["default"].Policy.Rules {
 			if r.Scope == "recipient" {
 				limits[r.Window] = max(limits[r.Window], r.Limit)
 			}
 		}
 	}
 	return limits
+}
+
+// inForce returns the numbers of the policies that were in force at an instant, or during a request of then.
+func (l *ledger) inForce(at time.Time) (numbers []int) {
+	for i, p := range l.policies {
+		ended := i+1 < len(l.policies) && l.policies[i+1].at.Before(at.Add(-4*time.Minute)) // longer than a process is frozen, or has another file
+		if l.logStepped || !p.at.After(at) && (!ended || l.policies[i+1].number == p.number) {
+			numbers = append(numbers, p.number)
+		}
+	}
+	return numbers
 }
 
 // acceptedEnds is promise 2: what was answered 202 is in the log, and has ended.

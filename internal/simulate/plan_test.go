@@ -28,6 +28,8 @@ const (
 	Reset         Kind = "an administrator resets the quota of {person}{at}"
 	Erase         Kind = "an administrator erases {person}{at}"
 	NewPolicy     Kind = "another policy is put in force"
+	Remap         Kind = "the purpose login is mapped to another policy for {for}"
+	OtherFile     Kind = "replica {replica} reads a file for {for} in which the purpose login has another policy"
 )
 
 // What goes wrong.
@@ -37,7 +39,11 @@ const (
 	LimiterAway   Kind = "the limiter is away for {for}"
 	LimiterSlow   Kind = "the limiter is slow for {for}"
 	LimiterDeaf   Kind = "the limiter's answers are lost for {for}"
+	LimiterStalls Kind = "the limiter stalls for {for}"
 	ClockStep     Kind = "the limiter's clock steps by {for}"
+	ClockRight    Kind = "the limiter's clock is right again"
+	OtherClock    Kind = "the limiter fails over to a replica whose clock is {for} ahead, and loses its newest {n} writes"
+	LogClockStep  Kind = "the log's clock steps by {for}"
 	LogAway       Kind = "the log is away for {for}"
 	LogSlow       Kind = "the log is slow for {for}"
 	CommitFails   Kind = "the next {n} commits of replica {replica}{method} fail"
@@ -61,13 +67,23 @@ var (
 		SendByBackEnd, SendByBackEnd, SendByBackEnd, SendByBrowser, SendByBrowser, Resend, Resend, Repeat, HangUp, Check, Check, Check, Check, Guess,
 		Cancel, Look, Look, WaitAsTold,
 	}
-	unusual = []Kind{Attack, Flood, Reset, Erase, NewPolicy}
+	unusual = []Kind{Attack, Flood, Reset, Erase, NewPolicy, Remap, OtherFile}
 	faults  = []Kind{
-		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, ClockStep, LogAway, LogSlow, CommitFails, CommitUnheard, CommitVague,
+		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight, OtherClock, LogClockStep, LogAway, LogSlow, CommitFails, CommitUnheard, CommitVague,
 		CallFails, CallUnheard, CallVague,
 		ServerRefuses, ServerBusy, ServerStalls, ServerDrops, Kill, Freeze, HookFails, HookDeaf,
 	}
 )
+
+// Off are events that random plans do not have. HeldAfterSteps is none: without it, waits are not held after a step of the limiter's clock.
+var Off = map[Kind]bool{HeldAfterSteps: true, Remap: true, OtherFile: true}
+
+const HeldAfterSteps Kind = "waits are held after a step of the limiter's clock"
+
+// on returns those of some kinds that are not off.
+func on(kinds []Kind) []Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return Off[k] })
+}
 
 // committed are methods of the log whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Attempt", "Approve", "Claim", "Release", "Refunded", "AppEventEnded"}
@@ -102,6 +118,7 @@ type Plan struct {
 	Replicas int
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
+	Split    bool // the purposes have a policy each at first
 	Events   []Event
 }
 
@@ -122,7 +139,8 @@ type Event struct {
 // NewPlan is the plan of a seed.
 func NewPlan(seed uint64, replicas int) Plan {
 	r := source(seed, "plan")
-	p := Plan{Seed: seed, Replicas: replicas, Span: short, Failures: r.IntN(3) == 0}
+	p := Plan{Seed: seed, Replicas: replicas, Span: short, Failures: r.IntN(3) == 0, Split: r.IntN(3) == 0}
+	unusual, faults := on(unusual), on(faults)
 	if replicas == 0 {
 		p.Replicas = 2 + r.IntN(2)
 	}
@@ -165,8 +183,10 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 		e.Method, e.N = "commit", 1+r.IntN(50)
 	case CallFails, CallUnheard:
 		e.Method, e.N = []string{"commit", "limiter", "server", "log"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
-	case ClockStep:
-		e.For = []time.Duration{-time.Hour, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour}[r.IntN(6)]
+	case ClockStep, OtherClock:
+		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
+	case LogClockStep:
+		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour}[r.IntN(6)]
 	}
 	p.Events = append(p.Events, e)
 }

@@ -72,9 +72,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// policySet is the number-th of the policies that worlds change between.
+// A number of policies that worlds change between says by its bits which limits there are, and whether each purpose has a policy of its own.
+const otherLimits, split = 1, 2
+
+// policySet returns the policies of a number.
 func policySet(p Plan, number int) policy.Set {
-	limits := [][3]int{{1, 5, 10}, {2, 4, 8}}[number%2]
+	limits := [][3]int{{1, 5, 10}, {2, 4, 8}}[number&otherLimits]
 	rules := []quota.Rule{
 		{Name: "minute", Scope: quota.Recipient, Limit: limits[0], Window: time.Minute},
 		{Name: "hour", Scope: quota.Recipient, Limit: limits[1], Window: time.Hour},
@@ -89,6 +92,9 @@ func policySet(p Plan, number int) policy.Set {
 	}
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
+	if number&split != 0 {
+		shared.Shares, login.Shares, login.Policy.Name = []string{"default"}, []string{"login"}, "other"
+	}
 	checks := verificationtest.Checks
 	checks.App.Limit = 15
 	return policy.Set{

@@ -32,6 +32,7 @@ type world struct {
 	answers *servertest.Text            // the bodies of answers
 	actors  sync.WaitGroup
 
+	changing      sync.Mutex // while policies change
 	mu            sync.Mutex
 	lasts         map[Kind]time.Time // until when what goes wrong for a while does
 	replicas      []*Replica
@@ -48,8 +49,11 @@ type world struct {
 	failed        int         // calls so far
 	crashes       int         // kills and freezes so far
 	crashed       []time.Time // when
-	lostWrites    int         // of the limiter, by failovers
+	movedWrites   int         // of the limiter: lost by failovers, or made late after a stall
 	stepped       bool
+	ahead         time.Duration // of the limiter's clock
+	logAhead      time.Duration // of the log's clock
+	logStepped    bool
 	troubles      int // faults so far
 	requests      []*request
 	acts          []administered
@@ -65,11 +69,14 @@ type inForce struct {
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
 	w := &world{
-		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &servertest.Text{}, posted: &servertest.Text{},
+		T: t, plan: p, options: o, begin: time.Now(), logged: &servertest.Text{}, posted: &servertest.Text{},
 		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
 	}
-	w.redis = verificationtest.NewFakeRedis(clockName)
+	w.redis, w.log = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.logNow)
 	w.policies = []inForce{{w.begin, 0}}
+	if p.Split {
+		w.policies[0].number = split
+	}
 	for i := range people {
 		w.people = append(w.people, newPerson(i))
 	}
@@ -91,7 +98,7 @@ func (w *world) play() {
 	}
 	time.Sleep(time.Until(w.begin.Add(w.plan.Span)))
 	w.repair()
-	if w.plan.Span == long {
+	if w.plan.Span == long || w.logStepped { // a lease may end so much later
 		time.Sleep(settle)
 	}
 	time.Sleep(settle)
@@ -99,6 +106,13 @@ func (w *world) play() {
 	w.lookAround()
 	w.judge()
 	w.stop()
+}
+
+// logNow is the time on the log's clock.
+func (w *world) logNow() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.logAhead)
 }
 
 // repair ends all trouble.
