@@ -3,6 +3,7 @@ package page
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -36,6 +37,10 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, u.viewURL(""))
 }
 
+// ambiguousPath matches decoded paths that servers take for different ones: with a percent sign, which some decode again, a backslash, a
+// control character, or a parameter after dots ("/..;/"), which some cut off before they go up.
+var ambiguousPath = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
+
 // errReturnNotAllowed returns the problem of a return_url that the app does not allow.
 func errReturnNotAllowed() error {
 	return &server.Problem{
@@ -48,7 +53,8 @@ func errReturnNotAllowed() error {
 // but for the parameter reference.
 func allowedReturnURL(allowed []string, text string) (string, bool) {
 	to, err := url.Parse(text)
-	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" || strings.ContainsAny(text, "\\#") {
+	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" || strings.Contains(text, "#") ||
+		ambiguousPath.MatchString(to.Path) {
 		return "", false
 	}
 	to.Scheme, to.Host = strings.ToLower(to.Scheme), strings.ToLower(to.Host)

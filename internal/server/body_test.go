@@ -31,6 +31,9 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		position                 any
 	}{
 		{`{"to":"x"}`, "application/json; charset=utf-8", "", "", nil},
+		{`{"to":"x"}`, `application/json; CHARSET="US-ASCII"`, "", "", nil},
+		{`{"to":"x"}`, "application/json; charset=utf-16", UnsupportedMedia.Slug, "", nil},
+		{`{"to":"x"}`, "application/json; charset=latin1", UnsupportedMedia.Slug, "", nil},
 		{`{"to":"x"}`, "text/json", "unsupported-media-type", "", nil},
 		{`{"to":"x"`, "application/json", "malformed-json", "", int64(9)},
 		{`{"to":x}`, "application/json", "malformed-json", "", int64(6)},

@@ -75,7 +75,7 @@ var (
 		"The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; "+
 			"`paused`: nothing is sent for now). Unless `send.counts` is true, another code may be asked for at once.")
 	Unavailable = registerKind("unavailable", http.StatusServiceUnavailable, "Temporarily unavailable",
-		"A part that decides is away. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and "+
+		"The service can't decide this right now. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and "+
 			"nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may "+
 			"count; what it did not take is given back once it answers.")
 )
