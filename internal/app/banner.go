@@ -14,13 +14,19 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "  page      %s/\n", base)
 	}
 	if a.mailbox != nil {
-		fmt.Fprintf(out, "  mailbox   %s/mailbox\n", base)
+		fmt.Fprintf(out, "  mailbox   %s/mailbox   every code, without a password\n", base)
 	}
 	if a.cfg.AdminEnabled() {
 		fmt.Fprintf(out, "  console   http://%s/admin\n", a.AdminAddr())
 	}
+	if !a.cfg.PublicConsole() && !a.cfg.MetricsToken.IsSet() {
+		fmt.Fprintf(out, "  metrics   http://%s/metrics   without a token\n", a.AdminAddr())
+	}
 	for _, g := range a.generated {
 		fmt.Fprintf(out, "  %-9s %s\n", g.Label, g.Value)
+	}
+	if a.cfg.Loopback() {
+		fmt.Fprintf(out, "\nWhat needs no password is open to programs on this machine alone: closed behind a proxy that says that it is one.\n")
 	}
 	for _, g := range a.generated {
 		if g.Name != "SENDCODE_API_KEY" {

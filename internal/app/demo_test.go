@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,13 @@ func TestDemo(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	var banner strings.Builder
+	a.printBanner(&banner)
+	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone"} {
+		if !strings.Contains(banner.String(), open) {
+			t.Errorf("the banner does not say %q: %s", open, &banner)
+		}
+	}
 	seen := map[string]int{}
 	from := time.Now().Add(-demo.Week - time.Minute)
 	filter := store.Filter{From: from, Limit: store.MaxPage}

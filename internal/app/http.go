@@ -217,14 +217,18 @@ func (a *App) registerConsole(e *echo.Echo) {
 	a.console.Register(e)
 }
 
-// registerMetrics adds /metrics. On the API's listener it needs a token; without one it is not added there.
+// registerMetrics adds /metrics, for which a token is asked if one is set. Without one it is not added to an API's listener that other
+// machines reach, and it is closed to requests that came through a proxy.
 func (a *App) registerMetrics(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
-	case !a.cfg.PublicConsole():
-		e.GET("/metrics", show)
 	case token.IsSet():
 		e.GET("/metrics", show, server.RequireToken(token.Reveal()))
+	case a.cfg.PublicConsole():
+	case config.RequiresHTTPS(a.AdminAddr()):
+		e.GET("/metrics", show, server.RequireDirect)
+	default:
+		e.GET("/metrics", show, server.RequireLocal)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery"
+	"sendcode/internal/loopback"
 )
 
 // Admin is what the file says about the console.
@@ -108,7 +108,7 @@ func checkSecureURL(text string) string {
 		return problem
 	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
 		return "must be a URL such as https://id.example, with neither a user nor a query"
-	case p.scheme != "https" && !(p.scheme == "http" && delivery.IsLoopback(u.Hostname())):
+	case p.scheme != "https" && !(p.scheme == "http" && loopback.IsHost(u.Hostname())):
 		return "must be https: an attacker on the network path could log in"
 	}
 	return ""

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery"
 	"sendcode/internal/events"
+	"sendcode/internal/loopback"
 )
 
 // checks are the checks that tags name. Each returns what is wrong with a text, or "".
@@ -143,7 +143,7 @@ func checkReturnURL(text string) string {
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
-		u.Scheme != "https" && !delivery.IsLoopback(u.Hostname()) {
+		u.Scheme != "https" && !loopback.IsHost(u.Hostname()) {
 		return "must be a URL such as https://shop.example/, with https"
 	}
 	return ""

@@ -243,14 +243,14 @@ const apiKeyID = "api_key"
 
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {
-	return loopback(c.Addr) && (c.AdminAddr == "" || loopback(c.AdminAddr))
+	return isLocal(c.Addr) && (c.AdminAddr == "" || isLocal(c.AdminAddr))
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
-func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !loopback(c.Addr) }
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLocal(c.Addr) }
 
 // RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass there. False on loopback.
-func RequiresHTTPS(addr string) bool { return !loopback(addr) }
+func RequiresHTTPS(addr string) bool { return !isLocal(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
 func (c Config) AdminEnabled() bool {

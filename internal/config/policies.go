@@ -133,7 +133,7 @@ func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == de
 // loopback.
 func (c Config) ReachedByStrangers(a App) bool {
 	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) ||
-		!loopback(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
+		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".

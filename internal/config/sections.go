@@ -195,7 +195,7 @@ func (d *loader) checkCombinations() {
 // replica, and the dev mailbox shows codes to every visitor.
 func (d *loader) checkReachableFromOutside() {
 	c, addr := d.config, d.config.Addr
-	if loopback(addr) {
+	if isLocal(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {

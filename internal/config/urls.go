@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/loopback"
 	"sendcode/quota"
 )
 
@@ -161,10 +161,10 @@ func checkAddr(value string) string {
 	return ""
 }
 
-// loopback reports whether only this machine reaches a host:port.
-func loopback(addr string) bool {
+// isLocal reports whether only this machine reaches a host:port.
+func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && delivery.IsLoopback(host)
+	return err == nil && loopback.IsHost(host)
 }
 
 // publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most the name is shown, and that only if it

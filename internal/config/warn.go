@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/loopback"
 	"sendcode/quota"
 )
 
@@ -78,7 +78,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
-			add(err == nil && u.Scheme == "http" && !delivery.IsLoopback(u.Hostname()),
+			add(err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname()),
 				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
 		}
 	}
@@ -101,6 +101,6 @@ func (c *Config) allowsMailWithoutTLS() bool {
 	}
 	servers, err := smtp.ParseURLs(c.SMTPURL)
 	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
-		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !delivery.IsLoopback(s.Host)
+		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !loopback.IsHost(s.Host)
 	})
 }

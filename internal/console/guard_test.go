@@ -24,10 +24,17 @@ func TestOtherSitesCannotPost(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	form := url.Values{"q": {"order-7"}}
 	for _, origin := range []string{"https://evil.example", "http://console.example.evil.example", "null"} {
-		want(t, b.Post("/admin/search", form, "Origin", origin), http.StatusForbidden)
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "", "Origin", origin), http.StatusForbidden)
 	}
-	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK) // a link from elsewhere only reads
-	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "same-origin", "Origin", "http://console.example"), http.StatusSeeOther)
+	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden) // no browser is silent about both
+	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)            // a link from elsewhere only reads
+	for _, site := range []string{"", "same-origin"} {                                 // browsers before 2023 send Origin alone
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"), http.StatusSeeOther)
+	}
+	suppress := `{"channel":"email","to":"ana@example.com","reason":"asked for it"}`
+	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
+	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
+	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
 }
 
 func TestOnlyAssetsAreServed(t *testing.T) {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"net/mail"
-	"net/netip"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -114,12 +113,6 @@ func isControlOrLineBreak(r rune) bool {
 // isForbiddenInAtom reports whether r is one of the specials of RFC 5322, white space of any kind, or a control character.
 func isForbiddenInAtom(r rune) bool {
 	return isControlOrLineBreak(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
-}
-
-// IsLoopback reports whether a host is a loopback address or localhost (RFC 6761 section 6.3). It resolves no names.
-func IsLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // notLetterDigitHyphen reports whether r is outside of the alphabet of host names and language tags (RFC 5646).

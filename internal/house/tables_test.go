@@ -18,14 +18,15 @@ var edges = map[string]string{
 	"internal/bulkhead":         "",
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
+	"internal/loopback":         "",
 	"internal/delivery":         "",
-	"internal/delivery/smtp":    "internal/delivery internal/failover",
+	"internal/delivery/smtp":    "internal/delivery internal/failover internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
-	"internal/sms":              "internal/delivery internal/failover",
+	"internal/sms":              "internal/delivery internal/failover internal/loopback",
 	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
 	"internal/events":           "internal/jsonpath",
 	"internal/proof":            "internal/keyring",
-	"internal/openid":           "",
+	"internal/openid":           "internal/loopback",
 	"docs":                      "",
 	"migrations":                "",
 	"templates":                 "",
@@ -60,7 +61,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/widget": "internal/bundle internal/compress internal/texts web",
-	"internal/server": "internal/compress quota internal/limits internal/recipient internal/redemption internal/verification",
+	"internal/server": "internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/verification",
 	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/page": "quota internal/brand internal/keyring internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
@@ -79,7 +80,7 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/code internal/config/document quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
+	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
@@ -93,7 +94,7 @@ var edges = map[string]string{
 	// For tests and tools.
 	"internal/house":                   "",
 	"internal/history":                 "", // judges the whole, so it must not share its mistakes
-	"internal/app/doctor":              "quota internal/app internal/config internal/delivery internal/delivery/smtp internal/sms internal/store internal/store/postgres",
+	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
 	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/servertest internal/store",
 	"internal/e2e/*":                   "", // tests alone
 	"internal/servertest":              "internal/servertest/locate",

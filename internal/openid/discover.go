@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"sendcode/internal/loopback"
 )
 
 // Bounds of a provider's responses, which are small documents.
@@ -122,9 +122,5 @@ func isProtected(address string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return false
 	}
-	if u.Scheme == "http" {
-		host, err := netip.ParseAddr(u.Hostname())
-		return strings.EqualFold(u.Hostname(), "localhost") || err == nil && host.IsLoopback()
-	}
-	return u.Scheme == "https"
+	return u.Scheme == "https" || u.Scheme == "http" && loopback.IsHost(u.Hostname())
 }

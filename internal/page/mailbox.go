@@ -3,13 +3,11 @@ package page
 import (
 	"bytes"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/server"
 )
 
 // Mailbox holds mails to look at. Implementation: *mailbox.Mailbox.
@@ -27,10 +25,10 @@ const (
 )
 
 // RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail server and on loopback. It
-// answers only requests that name this machine, so that no other site's name can be pointed at it. Call RegisterStatic too.
+// answers only requests that come straight from this machine. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	pages := parseTemplates("mailbox/*.html")
-	g := e.Group("/mailbox", onlyLoopbackHost)
+	g := e.Group("/mailbox", server.RequireLocal)
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer
 		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
@@ -49,25 +47,4 @@ func RegisterMailbox(e *echo.Echo, box Mailbox) {
 		}
 		return echo.ErrNotFound
 	})
-}
-
-// onlyLoopbackHost rejects requests whose Host is not this machine.
-func onlyLoopbackHost(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if !isLoopback(c.Request().Host) {
-			return echo.NewHTTPError(http.StatusForbidden, "the mailbox answers for localhost only")
-		}
-		c.Response().Header().Set("Cache-Control", "no-store")
-		return next(c)
-	}
-}
-
-// isLoopback reports whether a Host header names this machine.
-func isLoopback(hostport string) bool {
-	host := (&url.URL{Host: hostport}).Hostname()
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3: always this machine
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -52,7 +52,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	e := serveMailbox(world(t), b)
 	ask := func(target, host string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
-		r.Host = host
+		r.Host, r.RemoteAddr = host, "127.0.0.1:5000"
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
 		return w

@@ -144,9 +144,8 @@ const stylePath = "/brand.css"
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
-	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.handlerFor((*Page).showCard))
-	e.POST("/", u.handlerFor((*Page).handlePost), protected)
+	e.POST("/", u.handlerFor((*Page).handlePost), server.RequireSameOrigin)
 	e.GET(stylePath, func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {

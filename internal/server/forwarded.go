@@ -2,14 +2,16 @@ package server
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/loopback"
 )
 
 // clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the
@@ -100,7 +102,46 @@ func ClientIP(c echo.Context) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-func toIPNet(p netip.Prefix) *net.IPNet {
-	p = p.Masked()
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+// forwardedHeaders are the headers that proxies and content delivery networks add to requests, beside those of forwardedPrefix.
+var forwardedHeaders = []string{
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+	"Cdn-Loop", "X-Amzn-Trace-Id", "X-Envoy-External-Address",
+}
+
+const forwardedPrefix = "X-Forwarded-"
+
+// isForwarded reports whether a request shows that a proxy passed it on: by a header, or by HTTP/1.0, which old versions of nginx speak
+// with what is behind them. A proxy that adds no header can't be recognized.
+func isForwarded(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, forwardedPrefix) || slices.Contains(forwardedHeaders, name) {
+			return true
+		}
+	}
+	return !r.ProtoAtLeast(1, 1)
+}
+
+// isLocal reports whether a request came straight from a program on this machine and for this machine: its peer and its Host are loopback,
+// so that no other site's name can be pointed here, and no proxy passed it on.
+func isLocal(r *http.Request) bool {
+	peer, ok := parseHop(r.RemoteAddr)
+	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
+}
+
+// RequireLocal is middleware that answers 403 to requests that do not come straight from a program on this machine.
+func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(isLocal, next) }
+
+// RequireDirect is middleware that answers 403 to requests that a proxy passed on.
+func RequireDirect(next echo.HandlerFunc) echo.HandlerFunc {
+	return refuseUnless(func(r *http.Request) bool { return !isForwarded(r) }, next)
+}
+
+func refuseUnless(admits func(*http.Request) bool, next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !admits(c.Request()) {
+			return &Problem{Kind: Forbidden, Detail: "What is here needs no password, so it is closed to requests that came through a " +
+				"proxy, or for another host than this machine."}
+		}
+		return next(c)
+	}
 }

@@ -31,7 +31,7 @@ const (
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
-	HTTPS          bool           // browsers use TLS, even if requests arrive without it from a proxy: cookies are Secure
+	HTTPS          bool           // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 
 // New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
@@ -40,14 +40,15 @@ func New(c Config) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = echo.ExtractIPDirect()
-	e.SchemeExtractor = echo.ExtractSchemeDirect()
 	if len(c.TrustedProxies) > 0 {
-		trust := trustOptions(c.TrustedProxies)
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
-		e.SchemeExtractor = echo.ExtractSchemeFromHeaders(trust...)
 	}
-	if c.HTTPS {
-		e.SchemeExtractor = func(*http.Request) string { return "https" }
+	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so nothing that a client sends makes it http.
+	e.SchemeExtractor = func(r *http.Request) string {
+		if c.HTTPS || !isLocal(r) {
+			return "https"
+		}
+		return "http"
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
@@ -132,13 +133,4 @@ func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 			return echo.ErrInternalServerError
 		},
 	})
-}
-
-// trustOptions returns the echo options that trust exactly these proxies. By default, echo also trusts all private networks.
-func trustOptions(proxies []netip.Prefix) []echo.TrustOption {
-	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, p := range proxies {
-		options = append(options, echo.TrustIPRange(toIPNet(p)))
-	}
-	return options
 }

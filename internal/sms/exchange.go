@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/loopback"
 )
 
 // Request is what goes to a carrier.
@@ -231,7 +232,7 @@ func URLProblem(text string) string {
 		return "is not a URL such as https://sms.example.com/send"
 	case u.User != nil:
 		return "holds a user name or a password; they have settings of their own"
-	case u.Scheme == "https", u.Scheme == "http" && delivery.IsLoopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && loopback.IsHost(u.Hostname()):
 		return ""
 	}
 	return "must begin with https:// (http:// is for loopback addresses only)"

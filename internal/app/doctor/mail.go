@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/loopback"
 )
 
 // checkMailServers checks each mail server separately, since a server that fails is silently skipped when mails are sent.
@@ -35,7 +35,7 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c smtp.Config
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
-	d.reportEncryption("TLS of the "+name, delivery.IsLoopback(c.Host), seen)
+	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
 	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 

@@ -21,7 +21,6 @@ import (
 // something is down. Implementation: gates.Gate.
 type Limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
-	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
 // attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more may be tried.
@@ -65,8 +64,7 @@ var (
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
 	}
-	// tokenRules count wrong tokens. Once one is spent, right tokens of that network are refused as well: otherwise the rule would
-	// bound no guess. There is no rule over all, with which a few addresses could keep every program out.
+	// tokenRules count wrong tokens, which once a rule is spent get 429. Right ones always pass.
 	tokenRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
@@ -101,12 +99,7 @@ func (a attempts) firstUse(ctx context.Context, value string, life time.Duration
 	return d.Admitted, err
 }
 
-// peekToken decides whether a network may present a token, and counts nothing. takeWrongToken counts a token that is unknown or expired.
-func (a attempts) peekToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
-	d, _, err := a.limiter.PeekOrLocal(ctx, quota.Request{Rules: tokenRules, Buckets: networkBuckets("token", address)})
-	return d, err
-}
-
+// takeWrongToken counts a token that is unknown or expired.
 func (a attempts) takeWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	return a.take(ctx, tokenRules, networkBuckets("token", address))
 }

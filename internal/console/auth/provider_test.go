@@ -18,7 +18,6 @@ func TestLoginByTheProvider(t *testing.T) {
 	b := r.Browser()
 	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
 	elsewhere := r.Browser()
-	elsewhere.Base = "https://console.example"
 	consoletest.Is(server, "bo", "support")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")), "/admin")
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group

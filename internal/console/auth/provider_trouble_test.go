@@ -20,7 +20,7 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	b := r.Browser()
 	back := b.AtProvider("")
 	c := b.Cookies[stateCookie]
-	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Secure || c.Path != "/" || c.MaxAge != 600 {
+	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || !c.Secure || c.Path != "/" || c.MaxAge != 600 {
 		t.Errorf("%+v", c)
 	}
 	refused := func(what string, b *consoletest.Browser, address, says string) {

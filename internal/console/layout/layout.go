@@ -41,15 +41,13 @@ func Options[T ~string](w texts.Words, field, names string, chosen T, values ...
 // Layout has the console's templates and the files that they load, all embedded.
 type Layout struct {
 	logger    *slog.Logger
-	origin    *http.CrossOriginProtection
 	templates map[string]*template.Template
 	files     map[string]*compress.File
 }
 
 // New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger) *Layout {
-	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
-		files: map[string]*compress.File{}}
+	l := &Layout{logger: logger, templates: map[string]*template.Template{}, files: map[string]*compress.File{}}
 	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)

@@ -69,20 +69,9 @@ func (l *Layout) convertStoreErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// requireSameOrigin rejects requests that another site makes a browser send. Requests with neither Sec-Fetch-Site nor Origin pass: no
-// present browser omits both across sites, and cookies are SameSite=Strict.
-func (l *Layout) requireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := l.origin.Check(c.Request()); err != nil {
-			return &server.Problem{Kind: server.Forbidden, Detail: "The request came from another site."}
-		}
-		return next(c)
-	}
-}
-
 // PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors, l.requireSameOrigin}
+	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors, server.RequireSameOrigin}
 }
 
 // CrossSitePageMiddleware is PageMiddleware for a page that another site may lead to.
@@ -92,5 +81,5 @@ func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
 
 // APIMiddleware returns the middleware of a route of the JSON API: it rejects requests from other sites, and converts the store's errors.
 func (l *Layout) APIMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.convertStoreErrors, l.requireSameOrigin}
+	return []echo.MiddlewareFunc{l.convertStoreErrors, server.RequireSameOrigin}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/loopback"
 )
 
 // TLSPolicy says how the connection is encrypted. The zero value is the strict one.
@@ -97,7 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, delivery.Problem("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
 		return c, delivery.Problem("smtp: user name and password go together")
-	case c.Username != "" && c.TLS == TLSNone && !delivery.IsLoopback(c.Host):
+	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
 		return c, delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
 		return c, delivery.Problem("smtp: conns_min is more than conns")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/loopback"
 )
 
 // ParseURL reads the address of one mail server:
@@ -104,7 +105,7 @@ func tlsPolicy(scheme string, query url.Values, host string) (TLSPolicy, error) 
 		return TLSImplicit, nil
 	case given && !known:
 		return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
-	case !given && delivery.IsLoopback(host):
+	case !given && loopback.IsHost(host):
 		return TLSNone, nil
 	}
 	return policy, nil

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +108,20 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	s.Counts("sendcode_network_refusals_total", "4")
 }
 
+// cookieOf posts a form as a browser does and returns the first cookie that is set.
+func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)) string {
+	s.Helper()
+	r, err := http.NewRequest(http.MethodPost, s.Replicas[0].Base+path, strings.NewReader(form))
+	apptest.Must(s.T, err)
+	for _, c := range append(change, with("Content-Type", "application/x-www-form-urlencoded"), with("Sec-Fetch-Site", "same-origin")) {
+		c(r)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
+	apptest.Must(s.T, err)
+	defer resp.Body.Close()
+	return resp.Header.Get("Set-Cookie")
+}
+
 // Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need their token. The console's cookie is
 // Secure at a public address, although the proxy before it is not trusted and nothing says https.
 func TestAListenerThatOtherMachinesReach(t *testing.T) {
@@ -125,12 +138,8 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 			t.Errorf("the log of the start does not say %q", want)
 		}
 	}
-	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := visit.PostForm(s.Replicas[0].Base+"/admin/login", url.Values{"username": {"admin"}, "password": {s.Env["SENDCODE_ADMIN_PASSWORD"]}})
-	apptest.Must(t, err)
-	defer resp.Body.Close()
-	if c := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
-		t.Errorf("%d, %.20q", resp.StatusCode, c)
+	if c := cookieOf(s, "/admin/login", "password="+s.Env["SENDCODE_ADMIN_PASSWORD"]); !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
+		t.Errorf("%.20q", c)
 	}
 	s.Env["SENDCODE_METRICS_TOKEN"] = metricsToken
 	s.Start(1)
@@ -143,4 +152,37 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 			t.Errorf("%q: %d %s, want %d", given, a.StatusCode, a.Raw, want)
 		}
 	}
+}
+
+// A proxy on the same machine may be how the world gets here: behind it nothing is open without a password, and cookies are Secure. Straight
+// from this machine everything works in plain http.
+func TestAProxyOnTheSameMachine(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_ADMIN_PASSWORD"] = "the-password-of-the-console"
+	s.Start(1)
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		status int
+		prefix string
+	}{
+		"straight":    {func(*http.Request) {}, http.StatusOK, "sendcode"},
+		"a proxy":     {with("X-Forwarded-For", "203.0.113.9"), http.StatusForbidden, "__Host-sendcode"},
+		"its scheme":  {with("X-Forwarded-Proto", "http"), http.StatusForbidden, "__Host-sendcode"},
+		"a site":      {func(r *http.Request) { r.Host = "codes.example" }, http.StatusForbidden, "__Host-sendcode"},
+		"a CDN's via": {with("Via", "1.1 proxy"), http.StatusForbidden, "__Host-sendcode"},
+	} {
+		for _, path := range []string{"/metrics", "/mailbox"} {
+			s.Is(name+", "+path, s.Get(path, c.change), c.status)
+		}
+		for path, form := range map[string]string{"/": "act=send&to=ana%40example.com", "/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"]} {
+			if got := cookieOf(s, path, form, c.change); !strings.HasPrefix(got, c.prefix) || strings.Contains(got, "; Secure") != (c.status != http.StatusOK) {
+				t.Errorf("%s, %s: %.80q", name, path, got)
+			}
+		}
+	}
+	s.Env["SENDCODE_METRICS_TOKEN"] = "metrics-token-of-the-tests"
+	s.Restart()
+	s.Is("metrics without the token", s.Get("/metrics", with("Authorization", "")), http.StatusUnauthorized)
+	s.Is("metrics with the token", s.Get("/metrics", with("Authorization", "Bearer metrics-token-of-the-tests"), with("Via", "x")), http.StatusOK)
 }

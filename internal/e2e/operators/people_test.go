@@ -29,6 +29,15 @@ func newVisitor(t *testing.T) visitor {
 	return visitor{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
+// PostForm posts a form as a page of this origin does.
+func (v visitor) PostForm(address string, form url.Values) (*http.Response, error) {
+	r, err := http.NewRequest(http.MethodPost, address, strings.NewReader(form.Encode()))
+	apptest.Must(v.T, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return v.Do(r)
+}
+
 // read returns the status, the body and the header of what came back.
 func (v visitor) read(resp *http.Response, err error) (int, string, http.Header) {
 	v.Helper()

@@ -30,7 +30,7 @@ func NewVisitor(page string) *Visitor {
 
 // NewVisitorOf is NewVisitor for a handler that is called in this process, without a network.
 func NewVisitorOf(h http.Handler) *Visitor {
-	v := NewVisitor("http://codes.example/")
+	v := NewVisitor("https://codes.example/")
 	v.client.Transport = inProcess{h}
 	return v
 }
@@ -42,6 +42,7 @@ type inProcess struct{ http.Handler }
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w, in := httptest.NewRecorder(), r.Clone(r.Context())
 	in.RequestURI, in.RemoteAddr, in.Host = r.URL.RequestURI(), "127.0.0.1:999", cmp.Or(r.Host, r.URL.Host)
+	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1 // which requests of redirects lack
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
@@ -111,6 +112,7 @@ func (v *Visitor) request(method, query string, form url.Values) (string, error)
 	r.Header = v.Header.Clone()
 	r.Header.Set("Accept-Language", v.Lang)
 	r.Header.Set("Accept", "text/html")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
