@@ -295,3 +295,17 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		send(false, time.Minute)
 	})
 }
+
+// A send that the log refuses gives its place in a flushed limiter back, also if the limiter hears of it only later.
+func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Refund", "Record", "Restore"))
+		r.RefuseTo(vtest.Ana)
+		r.WantCounted("the overruled place", 1)
+		r.Limiter.Around(nil)
+		r.Sleep(time.Minute)
+		r.WantCounted("after the refund", 0)
+	})
+}

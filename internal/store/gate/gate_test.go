@@ -124,7 +124,7 @@ func TestLockout(t *testing.T) {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
 	row := append(month(), tried(1, 1, time.Hour, func(c *store.Verification) { c.Class = store.KnownBrowser })...)
-	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != RowLimit {
+	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != 100 {
 		t.Errorf("a row of two classes: %+v", d.Lockout)
 	}
 	row = append(row, tried(1, 1, time.Minute, approved, func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
