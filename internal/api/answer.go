@@ -55,6 +55,7 @@ type checkJSON struct {
 	Valid             bool               `json:"valid"`
 	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
 	Proof             string             `json:"proof,omitempty"`
+	Known             string             `json:"known,omitempty"`     // to browsers
 	Recipient         string             `json:"recipient,omitempty"` // to secret keys
 	Test              bool               `json:"test,omitempty"`
 }
@@ -85,7 +86,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 
 // toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there only while the verification is pending.
 func toCheckJSON(c verification.CheckResult, kind verification.Kind) checkJSON {
-	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Test: c.Test}
+	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
 	if kind == verification.Secret {
 		out.Recipient = c.Recipient
 	}

@@ -25,6 +25,8 @@ type sendBody struct {
 	VerificationID string `json:"verification_id"`
 	Session        string `json:"session"`
 	Trust          string `json:"trust"`
+
+	Known []string `json:"known"`
 }
 
 // send is POST /v1/verifications.
@@ -61,7 +63,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
-		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
+		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages

@@ -5,6 +5,7 @@ package vault
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 
@@ -16,8 +17,9 @@ import (
 
 // Labels separate the keys of the ring.
 const (
-	sealLabel = "recipient"
-	codeLabel = "code"
+	sealLabel  = "recipient"
+	codeLabel  = "code"
+	knownLabel = "known browser"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the log
@@ -60,6 +62,31 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 		return recipient.Hash{}, err
 	}
 	return k.AddressHash(r), nil
+}
+
+// SealKnown returns the token of a browser in which the code of a verification was entered. Errors: those of Recipient.
+func (k Vault) SealKnown(v store.Verification) (string, error) {
+	address, err := k.AddressHashOf(v)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := k.Ring.Seal(knownLabel, []byte(v.ID), knownBinding(v.App, v.Channel, address))
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+// OpenKnown returns the verification that a known browser's token names. It fails if the token is not of this app and address, or if its
+// key is not in the ring.
+func (k Vault) OpenKnown(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return "", err
+	}
+	plain, err := k.Ring.Open(knownLabel, sealed, knownBinding(app, ch, address))
+	return string(plain), err
+}
+
+func knownBinding(app string, ch recipient.Channel, address recipient.Hash) []byte {
+	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
 // DeriveCode derives the code of a verification. It fails if the key is not in the ring, or if the verification's nonce or alphabet is

@@ -31,6 +31,7 @@ type Ask struct {
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
+	Known     []string      // browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see CheckResult.Known
 	Key       string        // Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty: none
 }
 
@@ -76,17 +77,19 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 			return a, err
 		}
 	}
-	var err error
-	a.class = a.Caller.class()
-	if a.purpose, err = s.purposeFor(a.Caller, a.class, a.Purpose); err != nil {
+	p, err := FindPurpose(s.Policy.Get(), a.Purpose)
+	if err != nil {
 		return a, err
 	}
 	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
 		return a, err
 	}
-	a.purpose = a.purpose.ForChannel(a.to.Channel())
 	hashes := s.Vault.Hashes(a.to)
 	a.address = hashes.Address
+	if a.class = a.Caller.class(); a.Kind == Browser && (a.joinClass == store.KnownBrowser || s.isKnown(ctx, a)) {
+		a.class = store.KnownBrowser
+	}
+	a.purpose = s.rulesFor(a.Caller, a.class, p).ForChannel(a.to.Channel())
 	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
@@ -151,6 +154,10 @@ func validateOptions(ask Ask) error {
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Session != "" && ask.Stranger:
 		return invalid("session", "not_allowed", "A request with trust stranger names its verification by verification_id, not by a session.")
+	case len(ask.Known) > 0 && ask.Kind != Browser:
+		return invalid("known", "not_allowed", "Only browsers have tokens of earlier codes; a secret key needs none.")
+	case len(ask.Known) > MaxKnown:
+		return invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != Secret:
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
@@ -169,15 +176,46 @@ func (s *Service) preferredLocale(a asked) string {
 
 // purposeFor returns a purpose by name, with the rules and limits that apply to this caller and class. Error: *InvalidError.
 func (s *Service) purposeFor(c Caller, class store.Class, name string) (policy.Purpose, error) {
-	set := s.Policy.Get()
-	p, err := FindPurpose(set, name)
-	switch {
-	case err != nil:
+	p, err := FindPurpose(s.Policy.Get(), name)
+	if err != nil {
 		return p, err
-	case c.Kind == Browser:
-		return set.ForBrowser(p, c.App, class), nil
 	}
-	return set.ForBackEnd(p, c.App, class, c.IP), nil
+	return s.rulesFor(c, class, p), nil
+}
+
+// rulesFor returns the purpose with the rules and limits that apply to this caller and class.
+func (s *Service) rulesFor(c Caller, class store.Class, p policy.Purpose) policy.Purpose {
+	if c.Kind == Browser {
+		return s.Policy.Get().ForBrowser(p, c.App, class)
+	}
+	return s.Policy.Get().ForBackEnd(p, c.App, class, c.IP)
+}
+
+// MaxKnown is how many tokens a browser keeps and presents. KnownFor is how long after the approval a token is good.
+const (
+	MaxKnown = 5
+	KnownFor = 90 * 24 * time.Hour
+)
+
+// isKnown reports whether a browser presents a token of this app and address whose verification was approved, at most KnownFor ago, and
+// still has its address. It reads at most one verification, and none without a token that fits; if the log does not answer, it
+// returns false.
+func (s *Service) isKnown(ctx context.Context, a asked) bool {
+	for _, token := range a.Known {
+		id, err := s.Vault.OpenKnown(token, a.App, a.to.Channel(), a.address)
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		v, _, now, err := s.lookup(ctx, a.Caller, id)
+		if err != nil || v.Channel != a.to.Channel() || now.Sub(v.ApprovedAt) >= KnownFor { // or never approved
+			return false
+		}
+		address, err := s.Vault.AddressHashOf(v) // fails if it was erased
+		return err == nil && address == a.address
+	}
+	return false
 }
 
 // FindPurpose returns a purpose by name, "" for the default one. Error: *InvalidError.

@@ -18,6 +18,7 @@ type CheckResult struct {
 	View
 	Valid      bool
 	Proof      string // when valid: a signed token that a back end can check offline
+	Known      string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 	uncompared bool   // the log refused the attempt, or did not answer; then the limiter must not count the check as failed
 }
 
@@ -53,6 +54,9 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	checked, err := s.compare(ctx, id, entered)
 	if (checked.Valid || checked.uncompared) && len(counted.Buckets) > 0 {
 		s.Outbox.RefundLater(counted.ID, counted.Buckets)
+	}
+	if checked.Valid && c.Kind == Browser {
+		checked.Known, _ = s.Vault.SealKnown(v) // it fails if the address was erased meanwhile
 	}
 	return checked, err
 }

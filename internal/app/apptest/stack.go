@@ -182,6 +182,7 @@ type VerificationBody struct {
 	To                string
 	Recipient         string
 	Proof             string
+	Known             string
 	Valid             bool
 	RetryAfter        int       `json:"retry_after"`
 	RetryAfterMS      int       `json:"retry_after_ms"`
