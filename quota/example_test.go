@@ -56,3 +56,23 @@ func ExampleValidate() {
 	// rule 2 ("Hour"): name is not of the form [a-z][a-z0-9_-]{0,31}
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }
+
+// A queue lets callers wait for a place, in the order of their arrival. A caller that cannot be admitted in time is refused at once.
+func ExampleQueue_Wait() {
+	limiter, queue := quota.NewMemory(time.Now, "process"), quota.NewQueue()
+	request := quota.Request{
+		Rules:   []quota.Rule{{Name: "second", Scope: quota.Purpose, Limit: 1, Window: time.Second}},
+		Buckets: map[quota.Scope]string{quota.Purpose: "export"},
+	}
+	for _, most := range []time.Duration{0, 20 * time.Second, 100 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(context.Background(), most)
+		request.ID = most.String()
+		d, err := queue.Wait(ctx, request, limiter.Take)
+		fmt.Println(d.Admitted, quota.Seconds(d.RetryAfter()), err)
+		cancel()
+	}
+	// Output:
+	// true 1 <nil>
+	// true 1 <nil>
+	// false 1 <nil>
+}

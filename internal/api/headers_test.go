@@ -2,9 +2,14 @@ package api
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verification"
 )
 
 func TestPreferredWait(t *testing.T) {
@@ -12,12 +17,12 @@ func TestPreferredWait(t *testing.T) {
 		"wait=5": 5 * time.Second, "WAIT = 5": 5 * time.Second, `wait="5"`: 5 * time.Second, "respond-async, wait=3": 3 * time.Second,
 		"wait=0": 0, "wait=100": 20 * time.Second, "wait=99999999": 20 * time.Second, "return=minimal": 0, "": 0, "wait=2;x=1": 2 * time.Second,
 	} {
-		if got, err := preferredWait(http.Header{"Prefer": {header}}); err != nil || got != want {
+		if got, err := preferredWait(http.Header{"Prefer": {header}}, verification.MaxWait); err != nil || got != want {
 			t.Errorf("%q: %v, %v", header, got, err)
 		}
 	}
 	for _, header := range []string{"wait", "wait=", "wait=x", "wait=-1", "wait=1.5"} {
-		if _, err := preferredWait(http.Header{"Prefer": {header}}); err == nil {
+		if _, err := preferredWait(http.Header{"Prefer": {header}}, verification.MaxWait); err == nil {
 			t.Errorf("%q is taken", header)
 		}
 	}
@@ -57,4 +62,27 @@ func FuzzIdempotencyKey(f *testing.F) {
 			t.Errorf("%q, quoted, is %q, %v", key, again, err)
 		}
 	})
+}
+
+// A request that waits outlives the server's timeouts for reading and writing.
+func TestAWaitOutlivesTheTimeouts(t *testing.T) {
+	e := echo.New()
+	e.POST("/", func(c echo.Context) error {
+		extendDeadlines(c, time.Second)
+		select {
+		case <-c.Request().Context().Done():
+			return c.NoContent(http.StatusGone)
+		case <-time.After(200 * time.Millisecond):
+			return c.NoContent(http.StatusOK)
+		}
+	})
+	s := httptest.NewUnstartedServer(e)
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	s.Start()
+	defer s.Close()
+	r, err := http.Post(s.URL, "", nil)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	_ = r.Body.Close()
 }

@@ -23,7 +23,15 @@ type limitJSON struct {
 func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.Caller, limitBody) error {
 	return func(c echo.Context, who verification.Caller, body limitBody) error {
 		ask := limits.Request{Operation: o, App: who.App, Limit: c.Param("limit"), Keys: body.Keys, ID: body.ID}
+		var err error
+		if ask.Wait, err = preferredWait(c.Request().Header, limits.MaxWait); err != nil {
+			return err
+		}
+		extendDeadlines(c, ask.Wait)
 		state, err := a.Limits.Do(c.Request().Context(), ask)
+		if err == nil && o == limits.Take {
+			setPreferenceApplied(c.Response().Header(), ask.Wait)
+		}
 		switch {
 		case err != nil:
 			return err

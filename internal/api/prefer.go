@@ -6,13 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
 
-// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but at most MaxWait; 0 without this preference.
-// Error: *verification.InvalidError.
-func preferredWait(h http.Header) (time.Duration, error) {
+// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but not more than most; 0 without this
+// preference. Error: *verification.InvalidError.
+func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
 			name, value, _ := strings.Cut(preference, "=")
@@ -24,10 +26,28 @@ func preferredWait(h http.Header) (time.Duration, error) {
 			if err != nil || n < 0 {
 				return 0, &verification.InvalidError{Field: "prefer", Reason: "invalid", Detail: "The preference wait is a number of seconds."}
 			}
-			return min(time.Duration(min(n, 3600))*time.Second, verification.MaxWait), nil
+			return min(time.Duration(min(n, 3600))*time.Second, most), nil
 		}
 	}
 	return 0, nil
+}
+
+// extendDeadlines lets a request wait for longer than the server's timeouts allow: at the end of its timeout for reading, the server would
+// take the client for gone.
+func extendDeadlines(c echo.Context, wait time.Duration) {
+	if wait == 0 {
+		return
+	}
+	until, controller := time.Now().Add(wait+10*time.Second), http.NewResponseController(c.Response())
+	_ = controller.SetReadDeadline(until) // fails for writers of tests alone
+	_ = controller.SetWriteDeadline(until)
+}
+
+// setPreferenceApplied says in the answer which wait was applied (RFC 7240, section 3); nothing for 0.
+func setPreferenceApplied(h http.Header, wait time.Duration) {
+	if wait > 0 {
+		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
 }
 
 // deliveryProblem returns the 502 for a caller who waited for a send that failed for good.

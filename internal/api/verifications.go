@@ -2,10 +2,8 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -35,6 +33,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if err != nil {
 		return err
 	}
+	extendDeadlines(c, ask.Wait)
 	answer, err := a.codes.Send(c.Request().Context(), ask)
 	if err != nil {
 		return err
@@ -50,11 +49,9 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if answer.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if ask.Wait > 0 {
-		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(ask.Wait/time.Second)))
-		if answer.View.Send.Status == store.Failed {
-			return deliveryProblem(answer, ask.Kind)
-		}
+	setPreferenceApplied(h, ask.Wait)
+	if ask.Wait > 0 && answer.View.Send.Status == store.Failed {
+		return deliveryProblem(answer, ask.Kind)
 	}
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
@@ -72,7 +69,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 		return ask, err
 	}
 	var err error
-	if ask.Wait, err = preferredWait(c.Request().Header); err != nil {
+	if ask.Wait, err = preferredWait(c.Request().Header, verification.MaxWait); err != nil {
 		return ask, err
 	}
 	ask.Key, err = idempotencyKey(c.Request().Header)

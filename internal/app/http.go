@@ -274,8 +274,10 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+		a.limits.EndWaits()
 		a.waitUnready()
 	case err = <-failed:
+		a.limits.EndWaits()
 	}
 	if a.console != nil {
 		a.console.Stop()

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"sendcode/quota"
 )
@@ -36,6 +37,7 @@ type Set map[string][]Rule
 const (
 	MaxKeys  = 8   // of a request
 	MaxValue = 200 // bytes of a key, of its value, and of an ID
+	MaxWait  = 30 * time.Second
 )
 
 // Operation says whether a request decides, counts or both.
@@ -55,6 +57,7 @@ type Request struct {
 	Limit     string
 	Keys      map[string]string // values by key name; keys that no rule of the limit has are ignored
 	ID        string            // of the event; events with the same ID count once. Empty: a random ID
+	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
 // Answer is the state of the limit after the operation.
@@ -89,6 +92,8 @@ type Service struct {
 	gate    Gate
 	secret  []byte
 	observe func(limit string, o Operation, outcome string)
+	queue   *quota.Queue
+	alone   atomic.Pointer[string] // the clock of decisions without the limiter; nil before the first
 	set     atomic.Pointer[map[string]limit]
 }
 
@@ -102,7 +107,7 @@ type limit struct {
 // New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation on
 // a known limit with valid keys. Its outcome is admitted, refused, looked, recorded or unavailable.
 func New(gate Gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
-	s := &Service{gate: gate, secret: secret, observe: counted}
+	s := &Service{gate: gate, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
 	return s
 }
@@ -125,8 +130,11 @@ func (s *Service) SetLimits(set Set) {
 	s.set.Store(&limits)
 }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile. Errors: ErrUnknown, *KeyError, quota.ErrUnavailable. The first
-// two come before the operation, so they are not reported to counted.
+// EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call it once.
+func (s *Service) EndWaits() { s.queue.End() }
+
+// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors: ErrUnknown,
+// *KeyError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
 func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -136,7 +144,7 @@ func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := s.apply(context.WithoutCancel(ctx), l, ask.Operation, request) // hanging up early must not leave an event uncounted
+	a, err := s.apply(ctx, l, ask, request)
 	s.observe(ask.Limit, ask.Operation, outcome(ask.Operation, a, err))
 	return a, err
 }
@@ -151,22 +159,46 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// apply runs the operation in the limiter or, while that is unavailable, in this process.
-func (s *Service) apply(ctx context.Context, l limit, o Operation, r quota.Request) (a Answer, err error) {
-	switch o {
-	case Peek:
-		a.Decision, a.Degraded, err = s.gate.PeekOrLocal(ctx, r)
-	case Take:
-		a.Decision, a.Degraded, err = s.gate.TakeOrLocal(ctx, r)
-	case Record:
+// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging up early must not leave an event uncounted.
+func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
+	counting := context.WithoutCancel(ctx)
+	switch {
+	case ask.Operation == Peek:
+		a.Decision, err = s.decided(s.gate.PeekOrLocal(counting, r))
+	case ask.Operation == Record:
 		// Observing rules count and never refuse, so one Take writes the event to all buckets. The answer shows the rules as configured.
 		r.Rules = l.observing
-		a.Decision, a.Degraded, err = s.gate.TakeOrLocal(ctx, r)
+		a.Decision, err = s.take(counting, r)
 		for i := range a.Rules {
 			a.Rules[i].Observe = l.rules[i].Observe
 		}
+	case ask.Wait > 0:
+		bounded, cancel := context.WithTimeout(ctx, min(ask.Wait, MaxWait))
+		defer cancel()
+		a.Decision, err = s.queue.Wait(bounded, r, func(ctx context.Context, r quota.Request) (quota.Decision, error) {
+			if !r.Repeated { // the ID of a refused call may have been refunded
+				r.ID, _ = eventID("")
+			}
+			return s.take(ctx, r)
+		})
+	default:
+		a.Decision, err = s.queue.Take(counting, r, s.take)
 	}
+	clock := s.alone.Load()
+	a.Degraded = clock != nil && a.Clock == *clock
 	return a, err
+}
+
+func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return s.decided(s.gate.TakeOrLocal(ctx, r))
+}
+
+// decided notes the clock of a decision without the limiter: the queue may answer from that decision later.
+func (s *Service) decided(d quota.Decision, alone bool, err error) (quota.Decision, error) {
+	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
+		s.alone.Store(&d.Clock)
+	}
+	return d, err
 }
 
 func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {

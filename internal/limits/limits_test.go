@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/gates"
@@ -255,5 +256,44 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") || !strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
 			r.Errorf("%+v, %v, %q", a, err, bucket)
 		}
+	})
+}
+
+// Callers wait for their places in order. A caller that cannot get one in time, and one that does not wait, are refused without a call.
+func TestTakesWaitForAPlace(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const keys = "resource=/x ip=1"
+		r.limiter.away = true
+		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
+		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
+		time.Sleep(40 * time.Second)
+		wait := func(most time.Duration) (limits.Answer, error) {
+			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
+			return r.Do(r.Context(), ask)
+		}
+		done := make(chan limits.Answer, 2)
+		for range 2 {
+			go func() {
+				a, err := wait(time.Hour) // 30 s
+				if err != nil {
+					r.Error(err)
+				}
+				done <- a
+			}()
+			synctest.Wait()
+		}
+		asked := len(r.limiter.buckets)
+		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Degraded || a.RetryAfter() != 80*time.Second {
+			r.Errorf("%+v %v", a, err)
+		}
+		servertest.Same(r.T, "calls for the refused", len(r.limiter.buckets), asked)
+		r.limiter.away = false
+		for range 2 {
+			if a := <-done; !a.Admitted || a.Degraded {
+				r.Errorf("%+v", a)
+			}
+		}
+		r.expect(limits.Take, "web", "", keys, "false [0] 1m0s false")
 	})
 }

@@ -1,0 +1,307 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxWaiting is how many callers of a Queue wait at once, in all lines together.
+	MaxWaiting = 1000
+	// recheck is how long the first of a line sleeps at most: a place may come back before its window ends, by a refund or a reset.
+	recheck = 5 * time.Second
+	// grace is how long a caller whose wait has ended stays in line for a place that is free: those before it take theirs.
+	grace = time.Second
+	// least is the shortest sleep after a refusal. A Cluster may refuse without a wait, while another call is under way.
+	least = time.Millisecond
+)
+
+// Queue lets callers wait for a place, first come, first served. Requests with the same buckets stand in one line. Only the first of a line
+// asks the limiter, and sleeps until the wait that it was told has passed; then the next one asks. The others are refused as soon as the
+// limiter's last answer shows that they cannot be admitted before the deadline of their context. Callers of other processes do not stand
+// in line. Safe for concurrent use.
+type Queue struct {
+	mu      sync.Mutex
+	lines   map[string]*line
+	waiting int
+	ended   chan struct{} // closed by End
+}
+
+// NewQueue makes an empty queue.
+func NewQueue() *Queue { return &Queue{lines: map[string]*line{}, ended: make(chan struct{})} }
+
+// line is the callers that wait for places in the same buckets.
+type line struct {
+	waiters []*waiter // in the order of arrival; the first one asks the limiter
+	last    Decision  // the limiter's last answer
+	heard   time.Time // when it arrived; zero: never
+}
+
+type waiter struct {
+	deadline time.Time     // zero: none
+	asks     bool          // it is or was the first
+	first    chan struct{} // closed when it becomes the first
+	refused  chan Decision // gets the refusal when it is removed since it cannot be admitted in time
+}
+
+// Take is take without waiting: of a [Limiter], or a function that calls it. If callers that wait will need all places that are left, the
+// request is refused without a call, with the wait until those callers and then this one can be admitted; a Repeated one is never.
+// Errors: of take.
+func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
+	if d, refused := q.refusal(req); refused && !req.Repeated {
+		return d, nil
+	}
+	return take(ctx, req)
+}
+
+// Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing, as soon as it is clear that the event
+// cannot be admitted before the deadline of ctx, and at the deadline; at once if MaxWaiting callers wait already, or after End. The end of
+// ctx interrupts no call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID for each call. Errors: of
+// take; ErrUnavailable if ctx is canceled, when nothing is counted.
+func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
+	counting := context.WithoutCancel(ctx) // a call that is under way decides
+	if req.Repeated {                      // it may count already
+		if d, err := take(counting, req); err != nil || d.Admitted {
+			return d, err
+		}
+	}
+	key := lineKey(req)
+	w := q.join(ctx, key)
+	if w == nil {
+		return q.Take(ctx, req, take)
+	}
+	defer q.leave(key, w)
+	late, ended := ctx.Done(), q.ended
+	for asks := false; !asks; {
+		select {
+		case <-w.first:
+			asks = true
+			continue
+		case d := <-w.refused:
+			return d, nil
+		case <-late:
+		case <-ended:
+		}
+		if d, left, err := q.giveUp(ctx, key, w); left {
+			return d, err
+		}
+		if ended == nil {
+			return take(counting, req)
+		}
+		bounded, cancel := context.WithTimeout(counting, grace)
+		defer cancel()
+		late, ended = bounded.Done(), nil
+	}
+	for last := false; ; {
+		select {
+		case <-time.After(q.pause(key)):
+		case <-ctx.Done():
+			last = true
+		case <-q.ended:
+			last = true
+		}
+		if last {
+			if d, left, err := q.giveUp(ctx, key, w); left {
+				return d, err
+			}
+		}
+		d, err := take(counting, req)
+		if q.learn(key, d, err) || last {
+			return d, err
+		}
+	}
+}
+
+// End makes all callers return within a second, with the limiter's answer, and no other caller wait from now on. Call it once.
+func (q *Queue) End() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	close(q.ended)
+}
+
+// lineKey joins the buckets of the request's rules.
+func lineKey(req Request) string { return strings.Join(bucketsOfRules(req), "\n") }
+
+// join adds a caller to the end of a line. nil: it must not wait.
+func (q *Queue) join(ctx context.Context, key string) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case <-q.ended:
+		return nil
+	default:
+	}
+	w := &waiter{first: make(chan struct{}), refused: make(chan Decision, 1)}
+	w.deadline, _ = ctx.Deadline()
+	l := q.lines[key]
+	if q.waiting >= MaxWaiting || l != nil && l.tooLate(w, len(l.waiters)) {
+		return nil
+	}
+	if l == nil {
+		l = &line{}
+		q.lines[key] = l
+	}
+	q.keep(key, l, append(l.waiters, w))
+	return w
+}
+
+// keep replaces the callers of a line, and tells a new first one.
+func (q *Queue) keep(key string, l *line, waiters []*waiter) {
+	q.waiting += len(waiters) - len(l.waiters)
+	if l.waiters = waiters; len(waiters) == 0 {
+		delete(q.lines, key)
+	} else if first := waiters[0]; !first.asks {
+		first.asks = true
+		close(first.first)
+	}
+}
+
+// leave removes a caller from its line, if it is still there.
+func (q *Queue) leave(key string, w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[key]; l != nil {
+		q.keep(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
+	}
+}
+
+// learn takes the answer that the first of a line got, and refuses all that cannot be admitted in time after it. It reports whether the
+// first one has left, with this answer.
+func (q *Queue) learn(key string, d Decision, err error) (done bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	if err == nil {
+		l.last, l.heard = d, time.Now()
+	}
+	done = err != nil || d.Admitted || l.tooLate(l.waiters[0], 0)
+	var kept []*waiter
+	for i, w := range l.waiters {
+		switch {
+		case i == 0 && done:
+		case l.tooLate(w, len(kept)):
+			w.refused <- l.behind(len(kept))
+		default:
+			kept = append(kept, w)
+		}
+	}
+	q.keep(key, l, kept)
+	return done
+}
+
+// pause returns how long the first of a line has to wait before it asks.
+func (q *Queue) pause(key string) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	pause := min(l.wait(0), recheck)
+	if !l.heard.IsZero() && !l.last.Admitted {
+		pause = max(pause, least)
+	}
+	return pause
+}
+
+// refusal returns the refusal of a caller that does not wait, if those that wait need all places that are left.
+func (q *Queue) refusal(req Request) (Decision, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines) == 0 {
+		return Decision{}, false
+	}
+	l := q.lines[lineKey(req)]
+	if l == nil || l.wait(len(l.waiters)) <= 0 {
+		return Decision{}, false
+	}
+	return l.behind(len(l.waiters)), true
+}
+
+// giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last answer does not refuse it.
+func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return d, true, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case d = <-w.refused:
+		return d, true, nil
+	default:
+	}
+	l := q.lines[key]
+	ahead := slices.Index(l.waiters, w)
+	return l.behind(ahead), l.wait(ahead) > 0, nil
+}
+
+// tooLate reports whether a caller with so many before it cannot be admitted before its deadline.
+func (l *line) tooLate(w *waiter, ahead int) bool {
+	return !w.deadline.IsZero() && l.wait(ahead) > time.Until(w.deadline)
+}
+
+// wait returns the shortest time until a caller with so many before it can be admitted; 0 if the limiter has not answered yet.
+func (l *line) wait(ahead int) (longest time.Duration) {
+	if l.heard.IsZero() {
+		return 0
+	}
+	passed := time.Since(l.heard)
+	for _, s := range l.last.Rules {
+		if !s.Observe {
+			longest = max(longest, s.earliest(ahead, l.last.At)-passed)
+		}
+	}
+	return longest
+}
+
+// behind returns the last answer as it is now for a caller with so many before it.
+func (l *line) behind(ahead int) Decision {
+	passed := time.Since(l.heard).Truncate(time.Microsecond)
+	d := l.last.aged(passed)
+	d.Admitted = false
+	for i, s := range l.last.Rules {
+		d.Rules[i].ResetAfter = max(0, d.Rules[i].ResetAfter)
+		d.Rules[i].RetryAfter = max(0, s.earliest(ahead, l.last.At)-passed)
+	}
+	return d
+}
+
+// earliest returns the shortest time from now, the instant of the decision, until the rule admits an event before which so many others
+// are admitted. No limit of them lies within one window, so each further limit of them adds a window.
+func (s State) earliest(ahead int, now time.Time) time.Duration {
+	free := s.Remaining()
+	if s.RetryAfter > 0 {
+		free = 0
+	}
+	if ahead < free || !s.Scope.Counted() {
+		return s.RetryAfter
+	}
+	wait := s.RetryAfter
+	if free > 0 {
+		if wait = s.ResetAfter; wait == 0 { // the first of those before it leaves first
+			wait = s.leaves(now).Sub(now)
+		}
+	}
+	switch rounds := (ahead - free) / s.Limit; {
+	case rounds == 0:
+	case s.Calendar():
+		wait = s.leaves(now.Add(wait)).Sub(now) // at least
+	default:
+		wait += time.Duration(rounds) * s.Window
+	}
+	return wait
+}
+
+// leaves returns the instant from which the rule does not count an event of at.
+func (r Rule) leaves(at time.Time) time.Time {
+	if r.Days > 0 {
+		return r.expiryOf(at)
+	}
+	if r.Calendar() {
+		_, end := r.Period(at)
+		return end
+	}
+	return at.Add(r.Window)
+}

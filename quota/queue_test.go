@@ -1,0 +1,198 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/servertest"
+)
+
+// waiters are callers of a queue before a limiter in a bubble. All arrive at once, in the order of their numbers.
+type waiters struct {
+	*testing.T
+	*Queue
+	*Memory
+	rules    []Rule
+	began    time.Time
+	mu       sync.Mutex
+	calls    int // of the limiter
+	admitted []int
+	at       []time.Duration // of each admission, since the start
+	refused  map[time.Duration]int
+	all      sync.WaitGroup
+}
+
+func queued(t *testing.T, limit int, window time.Duration, test func(w *waiters)) {
+	t.Helper()
+	servertest.Bubble(t, func(t *testing.T) {
+		test(&waiters{T: t, Queue: NewQueue(), Memory: NewMemory(time.Now, "test"), began: time.Now(), refused: map[time.Duration]int{},
+			rules: []Rule{{Name: "only", Scope: "key:user", Limit: limit, Window: window}}})
+	})
+}
+
+func (w *waiters) request(id, bucket string) Request {
+	return Request{ID: id, Rules: w.rules, Buckets: map[Scope]string{"key:user": bucket}}
+}
+
+func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	d, err := w.Memory.Take(ctx, r)
+	if i, bad := strconv.Atoi(r.ID); bad == nil && d.Admitted && !r.Repeated {
+		w.admitted, w.at = append(w.admitted, i), append(w.at, time.Since(w.began))
+	}
+	return d, err
+}
+
+// come makes n callers wait, each for at most so long.
+func (w *waiters) come(ctx context.Context, first, n int, most time.Duration) {
+	for i := first; i < first+n; i++ {
+		w.all.Go(func() {
+			bounded, cancel := context.WithTimeout(ctx, most)
+			defer cancel()
+			began := time.Now()
+			d, err := w.Wait(bounded, w.request(strconv.Itoa(i), "a"), w.ask)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			switch {
+			case err != nil:
+				w.Errorf("caller %d: %v", i, err)
+			case !d.Admitted:
+				if d.RetryAfter() <= 0 {
+					w.Errorf("caller %d is refused without a wait", i)
+				}
+				w.refused[time.Since(began)]++
+			}
+		})
+		synctest.Wait()
+	}
+}
+
+// holds checks the order of the admissions, and that no window has more than the limit.
+func (w *waiters) holds() {
+	w.Helper()
+	if !slices.IsSorted(w.admitted) {
+		w.Errorf("not in the order of arrival: %v", w.admitted)
+	}
+	for i := w.rules[0].Limit; i < len(w.at); i++ {
+		if w.at[i]-w.at[i-w.rules[0].Limit] < w.rules[0].Window {
+			w.Errorf("admission %d at %v is over the limit", i, w.at[i])
+		}
+	}
+}
+
+func TestQueueOfFiveHundredOnAHundredAMinute(t *testing.T) {
+	queued(t, 100, time.Minute, func(w *waiters) {
+		w.come(w.Context(), 0, 500, 30*time.Second)
+		w.all.Wait()
+		w.holds()
+		same(w.T, "admitted", len(w.admitted), 100)
+		same(w.T, "refused at once", w.refused[0], 400)
+	})
+}
+
+func TestQueueOfFiveHundredOnTenASecond(t *testing.T) {
+	queued(t, 10, time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 500, 30*time.Second)
+		w.all.Wait()
+		w.holds()
+		if n := len(w.admitted); n < 300 || n > 310 || w.refused[0] != 190 || w.calls > 310+31 {
+			t.Errorf("%d admitted, refused after %v, %d calls", n, w.refused, w.calls)
+		}
+	})
+}
+
+// A caller that leaves frees its turn: those behind move up. One that asks without waiting is refused while others wait for the place, and
+// a repeated ID is answered at once.
+func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
+	queued(t, 1, 10*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		ctx, leave := context.WithCancel(w.Context())
+		left := make(chan error, 2)
+		for i := range 2 { // the first of the line, and the one behind
+			go func() {
+				_, err := w.Wait(ctx, w.request(fmt.Sprint("leaves", i), "a"), w.ask)
+				left <- err
+			}()
+			synctest.Wait()
+		}
+		w.come(w.Context(), 1, 1, 15*time.Second) // cannot be reached behind two
+		same(w.T, "refused at once", w.refused[0], 1)
+		d, err := w.Queue.Take(w.Context(), w.request("plain", "a"), w.ask)
+		same(w.T, "a plain take", fmt.Sprint(d.Admitted, d.RetryAfter(), err), "false 30s <nil>")
+		d, err = w.Queue.Take(w.Context(), w.request("plain", "other"), w.ask)
+		same(w.T, "another line", fmt.Sprint(d.Admitted, err), "true <nil>")
+		again := w.request("0", "a")
+		again.Repeated = true
+		d, err = w.Queue.Take(w.Context(), again, w.ask)
+		same(w.T, "a repeated ID", fmt.Sprint(d.Admitted, err), "true <nil>")
+		time.Sleep(time.Second)
+		leave()
+		for range 2 {
+			if err := <-left; !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		w.come(w.Context(), 2, 1, 15*time.Second)
+		w.all.Wait()
+		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at), "[0 2] [0s 10s]")
+		same(w.T, "kept", len(w.lines)+w.waiting, 0)
+	})
+}
+
+// At most MaxWaiting wait; at the end all return at once, and none waits any more.
+func TestQueueIsBoundedAndEnds(t *testing.T) {
+	queued(t, MaxWaiting, 20*time.Second, func(w *waiters) {
+		for i := range MaxWaiting {
+			_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), "a"))
+		}
+		w.come(w.Context(), 0, MaxWaiting, time.Minute)
+		same(w.T, "waiting", w.waiting, MaxWaiting)
+		w.come(w.Context(), MaxWaiting, 10, time.Minute)
+		same(w.T, "refused at once", w.refused[0], 10)
+		time.Sleep(time.Second)
+		w.End()
+		w.all.Wait()
+		same(w.T, "refused at the end", w.refused[time.Second], MaxWaiting)
+		w.come(w.Context(), 0, 1, time.Minute)
+		w.all.Wait()
+		same(w.T, "refused after the end", w.refused[0], 11)
+		same(w.T, "kept", len(w.lines)+w.waiting, 0)
+	})
+}
+
+// Each rule tells how long a caller waits at least behind others: as long as it does if they are all that come.
+func TestWaitBehindOthers(t *testing.T) {
+	now := time.Date(2030, 3, 1, 12, 59, 0, 0, time.UTC)
+	sliding, hourly := Rule{Limit: 3, Window: time.Minute}, Rule{Limit: 3, Per: Hour}
+	dates := Rule{Limit: 1, Days: 2}
+	for _, c := range []struct {
+		state State
+		ahead int
+		want  time.Duration
+	}{
+		{State{Rule: sliding, Used: 1, ResetAfter: 7 * time.Second}, 1, 0},
+		{State{Rule: sliding, Used: 1, ResetAfter: 7 * time.Second}, 2, 7 * time.Second},
+		{State{Rule: sliding, Used: 1, ResetAfter: 7 * time.Second}, 5, 67 * time.Second},
+		{State{Rule: sliding}, 3, time.Minute},
+		{State{Rule: sliding, Used: 4, ResetAfter: time.Second, RetryAfter: 5 * time.Second}, 2, 5 * time.Second},
+		{State{Rule: sliding, Used: 4, ResetAfter: time.Second, RetryAfter: 5 * time.Second}, 3, 65 * time.Second},
+		{State{Rule: hourly, Used: 3, ResetAfter: time.Minute, RetryAfter: time.Minute}, 2, time.Minute},
+		{State{Rule: hourly, Used: 3, ResetAfter: time.Minute, RetryAfter: time.Minute}, 3, 61 * time.Minute},
+		{State{Rule: hourly}, 3, time.Minute},
+		{State{Rule: dates}, 1, 35*time.Hour + time.Minute},
+		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9, time.Second},
+	} {
+		if got := c.state.earliest(c.ahead, now); got != c.want {
+			t.Errorf("%+v behind %d: %v, want %v", c.state, c.ahead, got, c.want)
+		}
+	}
+}
