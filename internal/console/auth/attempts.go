@@ -26,26 +26,27 @@ type Limiter interface {
 // attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more may be tried.
 type attempts struct{ limiter Limiter }
 
-// globalScope is the scope of the rule that counts the attempts of all unknown browsers together.
-const globalScope quota.Scope = "global"
-
 // accountScope is the scope of rules that count the attempts at one account name, whether or not there is such an account.
 const accountScope quota.Scope = "purpose"
 
-// The rules of a login that answers and alarms tell apart from the others.
+// The rules of a login that answers and alarms tell apart from the others: they count unknown browsers' attempts at one account.
 const (
-	ruleOverall = "all"     // counts all unknown browsers together
-	ruleAccount = "account" // counts attempts at one account
+	ruleAccount    = "account"
+	ruleAccountDay = "account_day"
 )
 
 var (
-	// loginRules slow guessing from unknown browsers down to 960 attempts a day from one address, 2,880 from one /24 or /48, 4,800
-	// at one account and 9,600 in all. Browsers that logged in before have knownRules instead, so an attack keeps none of them out.
+	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address, 100 from one /24 or /48 and 2,000 at
+	// one account. Twelve networks at their bounds leave the account room, so they keep no unknown browser out that has the right
+	// password. No rule counts all accounts together, since a few addresses could spend it. Browsers that logged in before have
+	// knownRules instead, so an attack of any size keeps none of them out.
 	loginRules = []quota.Rule{
-		{Name: ruleAccount, Scope: accountScope, Limit: 50, Window: 15 * time.Minute},
+		{Name: ruleAccount, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
+		{Name: ruleAccountDay, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+		{Name: "address_day", Scope: quota.IP, Limit: 50, Window: 24 * time.Hour},
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
-		{Name: ruleOverall, Scope: globalScope, Limit: 100, Window: 15 * time.Minute},
+		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
 	// knownRules count the attempts that carry one cookie of a known browser: a stolen cookie gives these guesses and no more.
 	knownRules = []quota.Rule{
@@ -77,7 +78,6 @@ func (a attempts) takeLogin(ctx context.Context, account, browser string, addres
 		return a.take(ctx, knownRules, accountBucket("login", "browser", account+"/"+browser))
 	}
 	buckets := networkBuckets("login", address)
-	buckets[globalScope] = bucket("login", globalScope, "")
 	buckets[accountScope] = bucket("login", accountScope, account)
 	return a.take(ctx, loginRules, buckets)
 }

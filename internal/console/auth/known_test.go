@@ -10,24 +10,47 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/servertest"
-	"sendcode/internal/store"
 )
 
-// attackLogins tries wrong passwords from twelve networks, ten from each address: at the account, and at as many others. Those are there,
-// with hashes that are cheap to compute; an unknown one is counted alike, as TestLoginTellsNothingOfAccounts shows.
-func (r *rig) attackLogins() {
+// attackFrom tries n wrong passwords at the account from each of so many networks, by four addresses in turn. It returns how many were
+// compared.
+func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
-	for i := range 12 {
-		b, other := r.from(fmt.Sprintf("198.18.%d.7:1", i)), fmt.Sprintf("other-%d", i)
-		r.PutAccount(store.Account{Name: other, Role: "reader", Password: consoletest.SmallHash("theirs")})
-		for range 5 {
-			for _, name := range []string{"admin", other} {
-				if rec := b.LoginAs(name, "wrong"); rec.Code == http.StatusSeeOther {
-					r.Fatal("a wrong password logs in")
-				}
+	for i := range networks {
+		for j := range n {
+			if r.from(fmt.Sprintf("198.%d.%d.%d:1", 18+i/250, i%250, j%4)).Login("wrong").Code == http.StatusUnauthorized {
+				compared++
 			}
 		}
 	}
+	return compared
+}
+
+// attackLogins spends what unknown browsers have at the account.
+func (r *rig) attackLogins() { r.attackFrom(41, 11) }
+
+// Twelve networks that guess for a day, as fast as they are let, keep the owner out of no new browser, and get few guesses.
+func TestTwelveNetworksKeepNoNewBrowserOut(t *testing.T) {
+	r := newRig(t)
+	compared := 0
+	for i := range 96 {
+		compared += r.attackFrom(12, 40)
+		owner := r.from(fmt.Sprintf("203.0.%d.9:1", i))
+		want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
+		r.Clock.Add(15 * time.Minute)
+	}
+	servertest.Same(t, "guesses", compared, 12*100)
+}
+
+// More networks get no more than the account's bounds in a day.
+func TestManyNetworksGetFewGuesses(t *testing.T) {
+	r := newRig(t)
+	compared := 0
+	for range 8 {
+		compared += r.attackFrom(100, 30)
+		r.Clock.Add(15 * time.Minute)
+	}
+	servertest.Same(t, "guesses", compared, 2000)
 }
 
 // An attack keeps no administrator out, and the rule over all attempts alarms, at most once a minute and with a count.
@@ -46,7 +69,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	r.Clock.Add(time.Minute)
 	r.attackLogins()
 	alarms(2)
-	if !slices.Contains(refused, "login all") {
+	if !slices.Contains(refused, "login account") {
 		t.Errorf("the metric was not counted up: %d refusals", len(refused))
 	}
 

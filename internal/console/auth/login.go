@@ -106,18 +106,19 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 // showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each rule.
 func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decision) error {
 	rule, _ := count.Blocking()
+	attacked := rule.Name == ruleAccount || rule.Name == ruleAccountDay
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	switch {
-	case due && rule.Name == ruleOverall:
-		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still "+
-			"log people in", "count", n, "network", where)
+	case due && attacked:
+		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many at one account; known browsers and the "+
+			"provider still log people in", "rule", rule.Name, "count", n, "network", where)
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
 	}
 	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
-	if rule.Name == ruleOverall || rule.Name == ruleAccount {
+	if attacked {
 		text = "login.attacked"
 	}
 	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
