@@ -8,7 +8,7 @@
 --                            the log, and must not be marked as complete before that instant.
 
 local call = redis.call
-local lowest, span = -2 ^ 52, 2 ^ 22
+local lowest, span, epochs = -2 ^ 52, 2 ^ 22, 2 ^ 28 - 1
 local doubtful = lowest - 2 ^ 50 -- below the marks of all epochs
 
 -- Returns the digits of a whole number. redis.call would print it as a double, slowly; Lua's tostring rounds to 14 digits.
@@ -30,8 +30,8 @@ local function in_doubt(key, now)
   return doubtful - (call('ZSCORE', key, '') or 0) > now
 end
 
--- Returns the epoch of this server, at least 1: its replication ID, which changes when it starts and when it is promoted, mixed with
--- the number of the log's source. If the user may not run INFO, the epoch never changes.
+-- Returns the epoch of this server, at least 1: its replication ID, which changes when it starts and when it is promoted, plus the number
+-- of the log's source and clock. If the user may not run INFO, only the latter changes the epoch.
 local replid
 local function server_epoch(source)
   if not replid then
@@ -39,7 +39,23 @@ local function server_epoch(source)
     local _, last = string.find(type(info) == 'string' and info or '', name, 1, true)
     replid = last and tonumber(string.sub(info, last + 1, last + 7), 16) or 0
   end
-  return (replid + source) % (2 ^ 28 - 1) + 1
+  return (replid + source) % epochs + 1
+end
+
+-- Reports whether a mark with this score holds for a source, with at least so many seconds. The epochs may differ by two, since each
+-- process measures the clocks by itself.
+local function complete(score, source, least)
+  local marked, seconds = read_mark(score)
+  local apart = (marked - server_epoch(source)) % epochs
+  return marked > 0 and seconds >= least and math.min(apart, epochs - apart) <= 2
+end
+
+-- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much earlier.
+local function bring_back(key, newest, now)
+  for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
+    call('ZADD', key, whole(now), id)
+  end
+  call('PEXPIREAT', key, whole(call('PEXPIRETIME', key) - math.floor((newest - now) / 1000)))
 end
 
 -- Removes the events older than keep, the tombstones that have ended, and the mark with this score if it is of more seconds than keep.

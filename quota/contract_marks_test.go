@@ -127,7 +127,7 @@ func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 // restored restores ann's bucket, with 10 s of doubt if it lacked an event, and compares whether it is complete then.
 func (w *world) restored(what string, complete bool, events ...Event) {
 	w.t.Helper()
-	h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Events: events}
+	h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Read: w.now, Events: events}
 	h.Epoch = w.logged("login", perHour).Incomplete[Recipient]
 	must(w.t, w.Restore(w.t.Context(), h))
 	same(w.t, what+": complete", len(w.logged("login", perHour).Incomplete) == 0, complete)
@@ -197,8 +197,10 @@ func TestRecord(t *testing.T) {
 			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
 		}
 		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
-		w.pass(time.Minute)
-		same(t, "only the one ahead is left", w.peek(r).Rules[0].Used, 1)
+		w.pass(time.Minute - µs)
+		same(t, "the one ahead counts from now on", w.peek(r).Rules[0].Used, 1)
+		w.pass(µs)
+		same(t, "a minute later", w.peek(r).Rules[0].Used, 0)
 	})
 }
 
@@ -256,4 +258,79 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			})
 		})
 	}
+}
+
+// marks asks whether ann's bucket is complete for a source while the limiter's clock is ahead of the log's.
+func (w *world) marks(source string, ahead time.Duration) (epoch string) {
+	w.t.Helper()
+	d, err := w.Peek(w.t.Context(), Request{Rules: []Rule{perHour}, Buckets: buckets("ann", ""), Logged: map[Scope]string{Recipient: source}, Ahead: ahead})
+	must(w.t, err)
+	return d.Incomplete[Recipient]
+}
+
+// A mark holds while the clocks differ by what they differed by, as closely as each process measures it.
+func TestQuota11AMarkIsOfItsClocks(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for _, ahead := range []time.Duration{0, 24*time.Hour + 333*time.Millisecond, -25 * time.Hour} {
+			w.restore(w.marks("login", ahead+time.Hour), time.Hour)
+			for by, want := range map[time.Duration]bool{0: true, 500: true, -500: true, 750: false, -750: false, 300_000: false, -300_000: false} {
+				same(t, fmt.Sprintf("complete %d ms from %v", by, ahead), w.marks("login", ahead+time.Hour+by*time.Millisecond) == "", want)
+			}
+		}
+	})
+}
+
+// A Take for another source, as of a replica with another file, ends the mark; one for the same does not, nor does it end a doubt.
+func TestQuota11ATakeForAnotherSourceEndsTheMark(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		take := func(source string) {
+			_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{perHour}, Buckets: buckets("ann", ""), Logged: map[Scope]string{Recipient: source}})
+			must(t, err)
+		}
+		w.restore(w.marks("login", 0), time.Hour)
+		take("login")
+		same(t, "after a take for the same", w.marks("login", 0), "")
+		take("gift")
+		same(t, "complete after a take for another", w.marks("login", 0) == "", false)
+		w.flush()
+		w.restored("lacking an event", false, Event{"old", w.now.Add(-time.Minute)})
+		take("gift")
+		w.restored("in doubt all the same", false, Event{"old", w.now.Add(-time.Minute)})
+	})
+}
+
+// What the log lacks goes out of the bucket, once the log must have it; until then the bucket is not marked.
+func TestQuota11EventsThatTheLogLacksGoOut(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("kept", perHour)
+		kept := Event{"kept", w.now}
+		w.takeID("other", perHour)
+		w.pass(5 * time.Second)
+		w.takeID("under way", perHour)
+		w.pass(5*time.Second - µs)
+		w.restored("while it may be under way", false, kept)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 3)
+		w.pass(µs)
+		w.restored("while another may be", false, kept)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 2)
+		w.pass(5 * time.Second)
+		w.restored("at the end", true, kept)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
+		must(t, w.Restore(t.Context(), History{Bucket: ann(), Keep: time.Hour, DoubtFor: time.Second, Read: w.now}))
+		same(t, "used after a history for no epoch", w.peek(perHour).Rules[0].Used, 1)
+	})
+}
+
+// If the instants differ by more than the skew, the log's counts.
+func TestQuota11TheLogsInstantsCount(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("one", perHour)
+		at := w.now
+		for _, c := range []struct{ skew, told, want time.Duration }{
+			{0, -time.Minute, 0}, {time.Second, -time.Second, 0}, {time.Second, -time.Second - µs, -time.Second - µs}, {time.Second, 0, 0},
+		} {
+			must(t, w.Restore(t.Context(), History{Bucket: ann(), Keep: time.Hour, Skew: c.skew, Events: []Event{{"one", at.Add(c.told)}}}))
+			same(t, fmt.Sprint(c), w.peek(perHour).Rules[0].ResetAfter, time.Hour+c.want)
+		}
+	})
 }

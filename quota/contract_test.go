@@ -102,21 +102,35 @@ func sameDecision(t tester, got, want Decision) {
 	}
 }
 
+// A step back frees nothing, and each wait that is told after it is true, whichever call sees the events of the future first.
 func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
-		w.admits(true, r)
-		w.pass(-20 * time.Second)
-		w.admits(true, r) // counts as the older one
-		w.pass(-time.Hour)
-		d := w.admits(false, r)
-		same(t, "wait", d.RetryAfter(), time.Minute)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
-		w.set(epoch.Add(40*time.Second - µs))
-		w.admits(false, r)
-		w.pass(µs)
-		same(t, "wait for the event before the step", w.admits(true, r).RetryAfter(), 20*time.Second)
-	})
+	for name, see := range map[string]func(w *world, r Rule) State{
+		"a take": func(w *world, r Rule) State { return w.admits(false, r).Rules[0] },
+		"a look": func(w *world, r Rule) State { return w.peek(r).Rules[0] },
+		"a record": func(w *world, r Rule) State {
+			must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []Event{{"late", w.now.Add(-time.Hour)}}))
+			return w.peek(r).Rules[0]
+		},
+	} {
+		for _, limit := range []int{2, 20} { // read as a whole, and by rank
+			both(t, func(t *testing.T, w *world) {
+				r := sliding(Recipient, limit, time.Minute)
+				for range limit - 1 {
+					w.admits(true, r)
+				}
+				w.pass(-20 * time.Second)
+				w.admits(true, r) // counts as old as the others
+				w.pass(-time.Hour)
+				d := see(w, r)
+				same(t, name+": wait", d.RetryAfter, time.Minute)
+				same(t, name+": reset", d.ResetAfter, time.Minute)
+				w.pass(time.Minute - µs)
+				same(t, name+": wait at its end", w.admits(false, r).RetryAfter(), µs)
+				w.pass(µs)
+				w.admits(true, r)
+			})
+		}
+	}
 }
 
 func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {

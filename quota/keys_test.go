@@ -37,10 +37,10 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 		lasts("not shortened by a take", Recipient, time.Hour)
 		must(t, w.Record(ctx, ann(), time.Minute, []Event{{"three", w.now}}))
 		lasts("not shortened by a record", Recipient, time.Hour)
-		must(t, w.Record(ctx, ann(), 2*time.Hour, []Event{{"four", w.now.Add(time.Second)}}))
-		lasts("lengthened by a record", Recipient, 2*time.Hour+time.Second)
+		must(t, w.Record(ctx, ann(), 2*time.Hour, []Event{{"four", w.now}}))
+		lasts("lengthened by a record", Recipient, 2*time.Hour)
 		must(t, w.Refund(ctx, "four", ann()))
-		lasts("not shortened by a refund", Recipient, 2*time.Hour+time.Second)
+		lasts("not shortened by a refund", Recipient, 2*time.Hour)
 		must(t, w.Refund(ctx, "one", both[IP]))
 		lasts("a refund alone", IP, tombstone)
 		w.pass(time.Second)
@@ -143,18 +143,24 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	}
 }
 
-// After a step back of the clock, the event of before is the newest; a longer window must keep the key until that leaves.
-func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
-	for _, events := range []int{1, 20} { // read as a whole, and by rank
-		w := redisWorld(t)
-		limiter := w.Limiter.(*Redis)
-		for range events {
-			w.admits(true, sliding(Recipient, events, time.Minute))
+// After a step back of the clock a key ends with the window of its events, as they count then.
+func TestAKeyEndsWithItsWindowAfterAStepBack(t *testing.T) {
+	minute := sliding(Recipient, 21, time.Minute)
+	for name, see := range map[string]func(w *world){
+		"take": func(w *world) { w.admits(true, minute) }, "look": func(w *world) { w.peek(minute) },
+		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Minute, []Event{{"late", w.now}})) },
+	} {
+		for _, events := range []int{1, 20} { // read as a whole, and by rank
+			w := redisWorld(t)
+			limiter := w.Limiter.(*Redis)
+			for range events {
+				w.admits(true, minute)
+			}
+			w.pass(-25*time.Hour - µs)
+			see(w)
+			end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
+			same(t, name+": end of the key", end, w.now.Add(time.Minute+time.Millisecond).UnixMilli())
 		}
-		w.pass(-30 * time.Second)
-		w.admits(true, sliding(Recipient, events+1, time.Hour))
-		end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
-		same(t, "end of the key", end, epoch.Add(time.Hour+time.Millisecond).UnixMilli())
 	}
 }
 

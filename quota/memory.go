@@ -54,6 +54,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	}
 	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
+	m.bringBack(p.buckets, now)
 	held := make([]bool, len(p.buckets))
 	for i, name := range p.buckets {
 		if p.keeps[i] == 0 {
@@ -76,6 +77,9 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 		if !held[i] && p.keeps[i] > 0 {
 			b := m.findOrAdd(name, now)
 			b.prune(now, p.keeps[i])
+			if a := p.checks[i]; a.scope != "" && b.mark.epoch > 0 && !b.complete(completenessCheck{source: a.source}) { // the mark's source may lack this event
+				b.mark = completeness{}
+			}
 			b.add(req.ID, now)
 			b.setExpiry(p.keeps[i])
 		}
@@ -93,6 +97,7 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	}
 	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
+	m.bringBack(p.buckets, now)
 	d := m.states(p, now)
 	d.Incomplete = m.incomplete(p, now)
 	return d, nil
@@ -128,6 +133,13 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 		do(name, now)
 	}
 	return nil
+}
+
+// bringBack sets the events of the buckets that lie in the future, since the clock was set back, to now.
+func (m *Memory) bringBack(buckets []string, now int64) {
+	for _, name := range buckets {
+		m.find(name, now).bringBack(now)
+	}
 }
 
 func (m *Memory) states(p plan, now int64) Decision {

@@ -17,18 +17,39 @@ type bucket struct {
 
 // completeness is a bucket's mark: in this epoch the bucket has all events of the last covers that the log has. The zero value: unknown.
 type completeness struct {
-	epoch      string
+	epoch      int64 // 0: no mark
 	covers     time.Duration
 	doubtUntil int64 // µs since 1970; until then no mark is set: the bucket lost events, and the log may not have all of them yet
 }
 
-// epoch identifies the run of this limiter and the source of the log's events. A process is one run, at whose start all buckets are
-// empty, so only the source differs.
-func (a completenessCheck) epoch() string { return "process:" + a.source }
+// epoch identifies the run of this limiter, the source of the log's events and the clocks. A process is one run, at whose start all
+// buckets are empty.
+func (a completenessCheck) epoch() int64 { return a.source + 1 }
 
-// complete reports whether the bucket is marked as having all events that the check needs.
+// complete reports whether the bucket is marked as having all events that the check needs. The epochs may differ by two, since each
+// process measures the clocks by itself.
 func (b *bucket) complete(a completenessCheck) bool {
-	return b != nil && b.mark.epoch == a.epoch() && b.mark.covers >= a.need
+	if b == nil || b.mark.epoch == 0 || b.mark.covers < a.need {
+		return false
+	}
+	apart := modulo(b.mark.epoch - a.epoch())
+	return min(apart, epochs-apart) <= 2
+}
+
+// bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier.
+func (b *bucket) bringBack(now int64) {
+	times := b.history()
+	last := len(times) - 1
+	if last < 0 || times[last] <= now {
+		return
+	}
+	b.expiresAt -= times[last] - now
+	for i := last; i >= 0 && times[i] > now; i-- {
+		times[i] = now
+		if b.index != nil {
+			b.index[b.ids[i]] = now
+		}
+	}
 }
 
 // indexed is the number of events above which a bucket keeps an index by ID.

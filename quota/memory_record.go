@@ -2,6 +2,8 @@ package quota
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -10,21 +12,27 @@ func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, 
 	return m.Restore(ctx, History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore adds all events that a log has of the bucket; see [Limiter]. If the history has an Epoch, it marks the bucket as complete for
-// that epoch; if events were missing and DoubtFor is set, it marks it as in doubt instead.
+// Restore adds all events that a log has of the bucket; see [Limiter]. If the history has an Epoch, it takes out what the log lacks and marks
+// the bucket as complete for that epoch; if events were missing and DoubtFor is set, it marks it as in doubt instead.
 func (m *Memory) Restore(_ context.Context, h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}
+	epoch := parseEpoch(h.Epoch)
+	if len(h.Events) == 0 && epoch == 0 {
+		return nil
+	}
 	return m.updateEach([]string{h.Bucket}, func(name string, now int64) {
 		b := m.findOrAdd(name, now)
+		b.bringBack(now)
 		b.prune(now, h.Keep) // Take never prunes a bucket that it does not count in
 		had, lacked := b.record(h, now)
+		foreign := b.takeOut(h)
 		switch {
 		case lacked && h.DoubtFor > 0:
 			b.mark = completeness{doubtUntil: now + h.DoubtFor.Microseconds()}
-		case h.Epoch != "" && (h.DoubtFor == 0 || had && b.mark.doubtUntil <= now):
-			b.mark = completeness{epoch: h.Epoch, covers: h.Keep}
+		case epoch > 0 && !foreign && (h.DoubtFor == 0 || had && b.mark.doubtUntil <= now):
+			b.mark = completeness{epoch: epoch, covers: h.Keep}
 			b.expiresAt = max(b.expiresAt, now+h.Keep.Microseconds())
 		}
 		b.setExpiry(h.Keep)
@@ -35,17 +43,41 @@ func (m *Memory) Restore(_ context.Context, h History) error {
 // one was missing.
 func (b *bucket) record(h History, now int64) (had, lacked bool) {
 	for _, e := range h.Events {
-		at := e.At.UnixMicro()
-		if at <= now-h.Keep.Microseconds() || b.refunded(e.ID, now) {
-			continue
-		}
+		at := min(e.At.UnixMicro(), now)
 		counted, known := b.instantOf(e.ID)
-		had, lacked = had || known, lacked || !known
-		if !known || counted < at {
-			b.add(e.ID, at)
+		skew, old := h.Skew.Microseconds(), at <= now-h.Keep.Microseconds()
+		moves := !known || counted < at || skew > 0 && counted-at > skew
+		switch {
+		case old && moves:
+			b.remove(e.ID)
+		case old || b.refunded(e.ID, now):
+		default:
+			had, lacked = had || known, lacked || !known
+			if moves {
+				b.add(e.ID, at)
+			}
 		}
 	}
 	return had, lacked
+}
+
+// takeOut removes the events that the log lacks and that it must have by now. foreign: younger ones are left.
+func (b *bucket) takeOut(h History) (foreign bool) {
+	settled := h.settled()
+	if settled == 0 {
+		return false
+	}
+	for _, id := range slices.Clone(b.ids) {
+		if slices.ContainsFunc(h.Events, func(e Event) bool { return e.ID == id }) {
+			continue
+		}
+		if at, _ := b.instantOf(id); at > settled {
+			foreign = true
+		} else {
+			b.remove(id)
+		}
+	}
+	return foreign
 }
 
 // incomplete returns the scopes of Request.Logged whose buckets are not marked as complete, each with its epoch; nil if all are.
@@ -57,7 +89,7 @@ func (m *Memory) incomplete(p plan, now int64) (scopes map[Scope]string) {
 		if scopes == nil {
 			scopes = map[Scope]string{}
 		}
-		scopes[a.scope] = a.epoch()
+		scopes[a.scope] = strconv.FormatInt(a.epoch(), 10)
 	}
 	return scopes
 }

@@ -52,12 +52,20 @@ func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
 	return at.Add(r.Window), r.Window
 }
 
+// see moves the events of the request's buckets that lie in the future to now.
+func (n *naive) see(now time.Time, names ...string) {
+	for _, name := range names {
+		for id, at := range n.bucket(name) {
+			if at.After(now) {
+				n.events[name][id] = now
+			}
+		}
+	}
+}
+
 func (n *naive) state(r Rule, name string, now time.Time) State {
 	var waits []time.Duration // of counted events
 	for _, at := range n.bucket(name) {
-		if at.After(now) {
-			at = now
-		}
 		if end, _ := leaves(r, at); end.After(now) {
 			waits = append(waits, end.Sub(now))
 		}
@@ -75,6 +83,7 @@ func (n *naive) state(r Rule, name string, now time.Time) State {
 }
 
 func (n *naive) peek(req Request, now time.Time) Decision {
+	n.see(now, bucketsOfRules(req)...)
 	d := Decision{At: now, Rules: []State{}}
 	for _, r := range req.Rules {
 		d.Rules = append(d.Rules, n.state(r, req.Buckets[r.Scope], now))
@@ -83,6 +92,7 @@ func (n *naive) peek(req Request, now time.Time) Decision {
 }
 
 func (n *naive) take(req Request, now time.Time) (Decision, error) {
+	n.see(now, bucketsOfRules(req)...)
 	held := map[Scope]bool{}
 	for _, r := range req.Rules {
 		if r.Scope == Failures {
@@ -127,11 +137,23 @@ func (n *naive) refund(name, id string, now time.Time) {
 	n.gone[name][id] = now.Add(time.Minute)
 }
 
-func (n *naive) record(name string, keep time.Duration, events []Event, now time.Time) {
-	for _, e := range events {
-		later := !n.holds(name, e.ID, now, keep) || e.At.After(n.bucket(name)[e.ID])
-		if later && !n.refunded(name, e.ID, now) && now.Sub(e.At) < keep {
-			n.bucket(name)[e.ID] = e.At
+func (n *naive) record(h History, now time.Time) {
+	n.see(now, h.Bucket)
+	given := map[string]bool{}
+	for _, e := range h.Events {
+		given[e.ID] = true
+		at, known := n.bucket(h.Bucket)[e.ID], n.holds(h.Bucket, e.ID, now, h.Keep)
+		if !e.At.Before(now) {
+			e.At = now
+		}
+		other := !known || e.At.After(at) || h.Skew > 0 && at.Sub(e.At) > h.Skew
+		if other && !n.refunded(h.Bucket, e.ID, now) {
+			n.bucket(h.Bucket)[e.ID] = e.At // counts nowhere if it is too old
+		}
+	}
+	for id, at := range n.bucket(h.Bucket) {
+		if h.Epoch != "" && h.DoubtFor > 0 && !given[id] && h.Read.Sub(at) >= h.DoubtFor {
+			delete(n.events[h.Bucket], id)
 		}
 	}
 }

@@ -7,7 +7,7 @@
 // A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding window an event at t counts while
 // now−t < Window, so it stops counting exactly at t+Window. By the calendar, the events since the start of the current hour,
 // day, week or month count, until its end; or those of today and of some dates before. Times are whole microseconds on the
-// limiter's own clock.
+// limiter's own clock. If that is set back, an event that lies in the future is moved, once, to the instant at which a call first sees it.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses the same functions. Redis keeps
 // them for all replicas and decides in take.lua; tests compare it with Memory.
@@ -76,18 +76,28 @@ type Request struct {
 	// Logged are the scopes whose events are also in a log. The value names the part of the log from which the bucket is restored, its
 	// source. Decision.Incomplete lists those of them whose buckets may lack events.
 	Logged map[Scope]string
+	// Ahead is by how much the limiter's clock is ahead of the log's, as the caller measured it. A bucket that was marked as complete when
+	// the difference was another, by 0.75 s or more, is Incomplete: its instants may be of another clock.
+	Ahead time.Duration
 }
 
 // History is all events that a log has of one bucket, for Restore.
 type History struct {
 	Bucket string
 	Keep   time.Duration // how far back it reaches: at least LongestKeep of the bucket's rules
-	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing
-	Events []Event       // on the limiter's clock
+	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing, take nothing out
+	Events []Event       // on the limiter's clock; older ones than Keep may be among them
 
 	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost other events
 	// that the log does not have yet. A bucket that had none of the events is not marked either.
 	DoubtFor time.Duration
+	// Read is the limiter's time before the log was read. With DoubtFor, an Epoch and at most 1,000 Events, other events of the bucket that were
+	// older than DoubtFor then are taken out; while the bucket has younger ones, it is not marked.
+	Read time.Time
+
+	// Skew is by how much an event's instant in the bucket may be later than the one in Events; if it is later by more, the limiter's clock was
+	// set, and the event gets the instant in Events, or leaves if that is older than Keep. 0: a later instant stays.
+	Skew time.Duration
 }
 
 // State is the state of one rule at the instant of a decision. For a calendar rule, Window is the length of the current period, and
@@ -185,7 +195,7 @@ type Limiter interface {
 	// ID older than the longest rule of a bucket is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
-	// Peek returns the state of each rule that has a bucket. It writes nothing, sets no Admitted and needs no ID.
+	// Peek returns the state of each rule that has a bucket. It counts nothing, sets no Admitted and needs no ID.
 	// Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
@@ -196,12 +206,12 @@ type Limiter interface {
 
 	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is LongestKeep of the
 	// bucket's rules. Events older than keep and refunded IDs are skipped; an ID that the bucket counts already gets the later
-	// instant. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// instant, and an event from the future the present one. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
 	// Restore is Record of all events that a log has of a bucket; it also marks the bucket as complete in History.Epoch. The mark is
 	// lost when events are: with the key, or with the server's memory; it has no effect in another epoch, which begins with a
-	// restart or a failover. See History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
+	// restart or a failover, or for another source or Request.Ahead; a Take for another one ends it. See History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
 	Restore(ctx context.Context, h History) error
 
 	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.

@@ -1,23 +1,42 @@
--- Adds events to a bucket, and marks it as complete or in doubt.
+-- Adds events to a bucket, takes others out, and marks it as complete or in doubt.
 --
 -- KEYS: the bucket. ARGV: how long it keeps events; the epoch for which to mark it as complete, 0 for no mark; how long it is in
--- doubt if it lacked an event, 0 for never; then the ID and the instant of each event.
-local key, keep, epoch, doubt_for, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, clock()
+-- doubt if it lacked an event, 0 for never; by how much its instant of an event may be later than the one given here, 0 for any time; the
+-- instant up to which events that are not given here are taken out, 0 to take none out; then the ID and the instant of each event.
+local key, keep, epoch, doubt_for, skew, settled, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, clock()
+local newest = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
+if newest and newest > now then
+  bring_back(key, newest, now)
+end
 prune(key, keep, now, call('ZSCORE', key, ''))
-local had, lacked = doubt_for == 0, false
-for a = 4, #ARGV, 2 do
-  local id, at = ARGV[a], tonumber(ARGV[a + 1])
+local had, lacked, given, foreign = doubt_for == 0, false, {}, false
+for a = 6, #ARGV, 2 do
+  local id, at = ARGV[a], math.min(tonumber(ARGV[a + 1]), now)
   local counted = tonumber(call('ZSCORE', key, id)) -- negative: refunded
+  given[id] = true
+  local moves = not counted or counted <= at or skew > 0 and counted - at > skew
   if at > now - keep and (counted or 0) >= 0 then
     had, lacked = had or counted, lacked or not counted
-    if (counted or at) <= at then
-      call('ZADD', key, at, id)
+    if moves then
+      call('ZADD', key, whole(at), id)
+    end
+  elseif moves and (counted or -1) >= 0 then
+    call('ZREM', key, id)
+  end
+end
+if settled > 0 then
+  local events = call('ZRANGE', key, 0, '+inf', 'BYSCORE', 'WITHSCORES')
+  for e = 1, #events, 2 do
+    if not given[events[e]] and tonumber(events[e + 1]) > settled then
+      foreign = true
+    elseif not given[events[e]] then
+      call('ZREM', key, events[e])
     end
   end
 end
 if lacked and doubt_for > 0 then
   call('ZADD', key, doubtful - now - doubt_for, '')
-elseif epoch > 0 and had and (doubt_for == 0 or not in_doubt(key, now)) then -- take.lua ignores a mark of another epoch
+elseif epoch > 0 and had and not foreign and (doubt_for == 0 or not in_doubt(key, now)) then -- take.lua ignores a mark of another epoch
   call('ZADD', key, lowest - epoch * span - math.floor(keep / 1000000), '')
   extend(key, now + keep)
 end

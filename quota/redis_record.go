@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"hash/fnv"
 	"strconv"
 	"time"
 )
@@ -20,44 +19,45 @@ func (r *Redis) Restore(ctx context.Context, h History) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	const most = 1000 // events in one step, so that other callers do not wait for a long history
-	epoch := parseEpoch(h.Epoch)
-	for len(h.Events) > most {
-		if err := r.writeStep(ctx, h, h.Events[:most], 0); err != nil {
+	epoch, settled := parseEpoch(h.Epoch), h.settled()
+	for len(h.Events) > stepEvents {
+		if err := r.writeStep(ctx, h, h.Events[:stepEvents], 0, 0); err != nil {
 			return err
 		}
-		h.Events = h.Events[most:]
+		h.Events = h.Events[stepEvents:]
 	}
-	if len(h.Events) == 0 && (epoch == 0 || h.DoubtFor > 0) {
+	if len(h.Events) == 0 && epoch == 0 {
 		return nil
 	}
-	return r.writeStep(ctx, h, h.Events, epoch)
+	return r.writeStep(ctx, h, h.Events, epoch, settled)
 }
 
-func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch uint64) error {
-	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds()}
+// stepEvents is how many events are written in one step, so that other callers do not wait for a long history.
+const stepEvents = 1000
+
+// settled returns the instant up to which events that the history lacks are taken out of the bucket, µs since 1970; 0: none are.
+func (h History) settled() int64 {
+	if parseEpoch(h.Epoch) == 0 || len(h.Events) > stepEvents || h.DoubtFor == 0 || h.Read.IsZero() {
+		return 0
+	}
+	return h.Read.Add(-h.DoubtFor).UnixMicro()
+}
+
+func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch int64, settled int64) error {
+	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}
 	return r.write(ctx, r.record, []string{h.Bucket}, args...)
 }
 
-const epochBits = 28 // size of an epoch in the score of a mark
-
-// parseEpoch parses an epoch of take.lua's answer; 0 for anything else, such as "".
-func parseEpoch(epoch string) uint64 {
-	n, err := strconv.ParseUint(epoch, 10, epochBits)
-	if err != nil {
+// parseEpoch parses an epoch of Decision.Incomplete; 0 for anything else, such as "".
+func parseEpoch(epoch string) int64 {
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || n < 0 || n > epochs {
 		return 0
 	}
 	return n
-}
-
-// sourceNumber hashes the name of a source to a number of epochBits bits, the same in every process.
-func sourceNumber(source string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(source))
-	return h.Sum32() % (1 << epochBits)
 }
 
 // incomplete returns the incomplete scopes and their epochs from the last numbers of take.lua's answer: for each checked bucket 0 if

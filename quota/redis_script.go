@@ -38,7 +38,7 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
 	for i, keep := range p.keeps {
-		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.checks[i].need)), int64(sourceNumber(p.checks[i].source)))
+		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.checks[i].need)), p.checks[i].source)
 	}
 	for i, rule := range p.rules {
 		bucket := int64(p.bucketOf[i] + 1)

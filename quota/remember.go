@@ -147,8 +147,7 @@ func (m *Remembering) Reset(ctx context.Context, buckets ...string) error {
 	return m.limiter.Reset(ctx, buckets...)
 }
 
-// cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends, at most rememberFor. It is 0 if
-// an event lies in the future, after the clock was set back: its wait does not shrink until the clock reaches it.
+// cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends, at most rememberFor.
 func (d Decision) cacheFor() time.Duration {
 	life := rememberFor
 	if d.Allowed() {
@@ -158,8 +157,6 @@ func (d Decision) cacheFor() time.Duration {
 		if s.Calendar() {
 			_, end := s.Rule.Period(d.At)
 			life = min(life, end.Sub(d.At))
-		} else if s.ResetAfter >= s.Window || s.RetryAfter >= s.Window {
-			return 0
 		}
 		for _, wait := range []time.Duration{s.ResetAfter, s.RetryAfter} {
 			if wait > 0 {

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -23,13 +24,27 @@ type plan struct {
 	checks   []completenessCheck // for each bucket, whether to check its completeness
 }
 
-// completenessCheck asks the limiter whether a bucket has all events of the last need that the source, a part of the log, has. An
-// empty scope: no check.
+// completenessCheck asks the limiter whether a bucket has all events of the last need that a part of the log has. An empty scope: no check.
 type completenessCheck struct {
 	scope  Scope
 	need   time.Duration
-	source string
+	source int64 // number of the part and of the clocks' difference, below epochs
 }
+
+// epochs is how many epochs and sources there are; clockUnit is by how much Request.Ahead must differ for the next one.
+const (
+	epochs    = 1<<28 - 1
+	clockUnit = 250 * time.Millisecond
+)
+
+// sourceNumber returns the number of a source while the limiter's clock is ahead of the log's; it is the same in every process.
+func sourceNumber(source string, ahead time.Duration) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(source))
+	return modulo(int64(h.Sum32()) + int64(ahead.Round(clockUnit)/clockUnit))
+}
+
+func modulo(n int64) int64 { return (n%epochs + epochs) % epochs }
 
 // planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error: ErrBadRequest.
 func planTake(req Request) (plan, error) {
@@ -75,7 +90,7 @@ func newPlan(rules []Rule, req Request) (plan, error) {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
 		}
 		if source, ok := req.Logged[r.Scope]; ok {
-			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), source}
+			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), sourceNumber(source, req.Ahead)}
 		}
 	}
 	return p, nil

@@ -20,6 +20,7 @@ type schedule struct {
 	now    time.Time
 	high   time.Time // the latest now
 	ids    int
+	logs   int
 	free   []time.Duration // waits that the last decision named
 	seen   map[string]int
 }
@@ -194,6 +195,13 @@ func (s *schedule) note(d Decision, err error) {
 
 func (s *schedule) peek() {
 	req := s.request("")
+	for _, name := range bucketsOfRules(req) {
+		for _, at := range s.model.bucket(name) {
+			if at.After(s.now) {
+				s.seen["brought back"]++
+			}
+		}
+	}
 	want := s.model.peek(req, s.now)
 	for _, w := range s.worlds {
 		got, err := w.Peek(s.t.Context(), req)
@@ -231,20 +239,34 @@ func (s *schedule) record() {
 		}
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
-	s.model.record(req.Buckets[scope], keepOf[scope], events, s.now)
-	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events, DoubtFor: time.Duration(len(events)-1) * time.Second}
-	for _, w := range s.worlds {
-		if h.Epoch = w.lives(s.t, req)[scope]; len(events) > 0 {
+	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events}
+	if whole := s.dice(2) == 0; len(events) > 0 {
+		h.Read = s.now.Add(-time.Duration(s.dice(2)) * time.Second)
+		h.DoubtFor, h.Skew = time.Duration(len(events)-1)*time.Second, time.Duration(s.dice(3))*time.Second
+		s.model.peek(req, s.now)
+		s.logs++ // another source, so that no bucket is complete
+		for _, w := range s.worlds {
+			if epochs := w.lives(s.t, req, fmt.Sprint("log", s.logs)); whole {
+				h.Epoch = epochs[scope]
+			}
 			must(s.t, w.Restore(s.t.Context(), h))
-		} else {
+		}
+	} else {
+		for _, w := range s.worlds {
 			must(s.t, w.Record(s.t.Context(), h.Bucket, h.Keep, events))
+		}
+	}
+	if before := len(s.model.bucket(h.Bucket)); len(events) > 0 {
+		s.model.record(h, s.now)
+		if len(s.model.bucket(h.Bucket)) < before {
+			s.seen["taken out"]++
 		}
 	}
 }
 
 // lives returns the epochs of the buckets that are not marked as complete.
-func (w *world) lives(t tester, req Request) map[Scope]string {
-	req.Logged = map[Scope]string{Recipient: "log", IP: "log", App: "log", Purpose: "log", Failures: "log"}
+func (w *world) lives(t tester, req Request, source string) map[Scope]string {
+	req.Logged = map[Scope]string{Recipient: source, IP: source, App: source, Purpose: source, Failures: source}
 	d, err := w.Peek(t.Context(), req)
 	must(t, err)
 	return d.Incomplete
@@ -276,7 +298,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 		}
 	}
 	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
-		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket"} {
+		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket", "taken out", "brought back"} {
 		if s.seen[e] < 10 {
 			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
 		}

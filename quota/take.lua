@@ -19,12 +19,14 @@ local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, cloc
 -- Read all members of each bucket with one command if they are few, as they nearly always are. The ID is ignored in a bucket that is
 -- only read. A bucket that counts the ID already does not decide, and does not count it again.
 local few, buckets, code = 16, {}, UNCHANGED
+local gone = false
 for i = 1, #KEYS do
   local key = KEYS[i]
   local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
   local stale = size > few -- there may be an event older than keep, a tombstone or the mark
   if size > few then
     mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
+    newest[1] = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
   elseif size > 0 then
     local members = call('ZRANGE', key, 0, -1, 'REV', 'WITHSCORES')
     for m = 1, #members, 2 do
@@ -35,15 +37,22 @@ for i = 1, #KEYS do
       stale = stale or score <= now - keep
     end
   end
-  local counts = keep > 0
-  if counts and at and at < -now then -- a tombstone's score is minus its end
-    return {REFUNDED, now}
+  if newest[1] and newest[1] > now then
+    bring_back(key, newest[1], now)
+    for rank = 1, #newest do
+      newest[rank] = math.min(newest[rank], now)
+    end
   end
+  local counts = keep > 0
+  gone = gone or counts and at and at < -now -- a tombstone's score is minus its end
   local counted = counts and at and at > now - keep
   local adds = counts and not counted
   code = adds and ADMITTED or code
   buckets[i] = {key = key, new = size == 0, all = size <= few, keep = keep, newest = newest, mark = mark, counted = counted, adds = adds,
     stale = stale}
+end
+if gone then
+  return {REFUNDED, now}
 end
 
 -- For each rule, find its cutoff: events up to it no longer count.
@@ -91,15 +100,12 @@ for i = 1, #buckets do
     if b.stale then
       prune(b.key, b.keep, now, b.mark)
     end
+    if ARGV[3 * i + 2] + 0 > 0 and read_mark(b.mark) > 0 and not complete(b.mark, ARGV[3 * i + 3] + 0, 0) then
+      call('ZREM', b.key, '') -- the mark's source may lack this event
+    end
     call('ZADD', b.key, whole(now), id)
-    local rank = 1
-    while b.newest[rank] and b.newest[rank] > now do
-      rank = rank + 1
-    end
-    if b.all then
-      table.insert(b.newest, rank, now)
-    end
-    extend(b.key, event(b, 1) + b.keep, b.new)
+    table.insert(b.newest, 1, now)
+    extend(b.key, now + b.keep, b.new)
   elseif code == REFUSED and tombstone > 0 then
     put_tombstone(b.key, id, now + tombstone)
   end
@@ -118,8 +124,7 @@ end
 for i = 1, #buckets do
   local b, seconds, source = buckets[i], ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
   if seconds > 0 and (code == REFUSED or not writes) then
-    local current, marked, complete = server_epoch(source), read_mark(b.mark)
-    answer[#answer + 1] = marked == current and complete >= seconds and 0 or current
+    answer[#answer + 1] = complete(b.mark, source, seconds) and 0 or server_epoch(source)
   end
 end
 return answer

@@ -89,6 +89,7 @@ func (a *App) listen() error {
 	a.registerConsole(back)
 	a.metrics.RegisterLimiter(a.limiterPing())
 	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
+	a.metrics.RegisterClocks(a.gate.ClocksApart)
 	a.metrics.RegisterLogWritable(a.writable.Check)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.registerMetrics(back)

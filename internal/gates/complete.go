@@ -66,7 +66,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	if limiterLacks(logged, statesInOrder(rules, d.Rules)) {
 		g.rebuilds.Add(1)
 	}
-	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
+	if slices.ContainsFunc(append(logged, d.Rules...), func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
 		if both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek); err == nil {
 			d.Rules = both.Rules
 		}
@@ -75,44 +75,79 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	return d, nil
 }
 
-// historyFromLog reads a scope's events from the log. It shifts their instants to the limiter's clock, so that each keeps its age.
+// clockReach is how much older than its window an event may be in the log that the limiter counts since its clock was set back.
+const clockReach = 48 * time.Hour
+
+// historyFromLog reads a scope's events from the log, also those that only a limiter whose clock was set back still counts. It shifts their
+// instants to the limiter's clock, so that each keeps its age.
 func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision) (quota.History, error) {
 	var h quota.History
+	var now time.Time
 	var err error
+	asked := g.now()
 	if scope == quota.Recipient {
-		h.Keep, h.DoubtFor = s.Purpose.LongestWindow(), DoubtFor
-		h.Events, _, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep, d.Clock, d.At)
-		return h, err
+		h.Keep, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), DoubtFor, d.At
+		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock, d.At)
+	} else {
+		h.Keep = g.policy.Get().FailureWindow()
+		h.Events, now, err = g.log.Rejected(ctx, s.LogBucket(), h.Keep+clockReach)
+		for i := range h.Events {
+			h.Events[i].At = h.Events[i].At.Add(d.At.Sub(now))
+		}
 	}
-	h.Keep = g.policy.Get().FailureWindow()
-	events, now, err := g.log.Rejected(ctx, s.LogBucket(), h.Keep)
-	for _, e := range events {
-		h.Events = append(h.Events, quota.Event{ID: e.ID, At: e.At.Add(d.At.Sub(now))})
+	if err == nil {
+		g.clocks.readLog(now, asked)
 	}
+	h.Skew = store.MaxClockSkew + g.now().Sub(asked)
 	return h, err
 }
 
-// MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. If the log counts more, or a
-// longer wait, than the limiter, or if the Take was more than DoubtFor/2 ago, so that the limiter may have lost the send, the log's history
-// is first written to the limiter. If begun is a repetition, or the log's clock was used, it returns taken unchanged.
+// MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. ago is how long before the Take
+// was. If the log counts more, or a longer wait, than the limiter, or if the log was slow, so that it counts the send from a later instant and
+// the limiter may have lost it, the log's history is first written to the limiter. If the limiter counts more or waits longer, its clock may
+// have been set, and its bucket is looked at. If begun is a repetition, or the log's clock was used, it returns taken unchanged.
 func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration,
 	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again
 	}
-	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})
+	g.clocks.readLog(begun.Now, g.now().Add(-ago))
+	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
+	slow := ago > store.MaxClockSkew
+	if slow {
+		own.At = own.At.Add(ago)
+	}
+	counted := append(slices.Clone(begun.History), own)
 	rules := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	events := map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}
 	logged := quota.Evaluate(rules, events, begun.At).Rules
-	if ago > DoubtFor/2 || limiterLacks(logged, statesInOrder(rules, taken.Rules)) {
+	if slow || limiterLacks(logged, statesInOrder(rules, taken.Rules)) {
 		if synced, err := g.writeHistory(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
 		}
 	}
+	if limiterExceeds(logged, statesInOrder(rules, taken.Rules)) {
+		if d, err := g.Peek(ctx, s); err == nil {
+			taken.Rules = d.Rules
+		}
+	}
 	taken.Rules = stricter(slices.Clone(taken.Rules), logged)
 	return taken
+}
+
+// limiterExceeds reports whether the limiter counts more than the log for any rule, or waits longer by more than MaxClockSkew. It ignores the
+// waits of calendar rules, as limiterLacks does.
+func limiterExceeds(logged, limited []quota.State) bool {
+	later := func(a, b time.Duration) bool { return a-b > store.MaxClockSkew }
+	for i, l := range logged {
+		s := limited[i]
+		if s.Used > l.Used || !l.Calendar() && (later(s.RetryAfter, l.RetryAfter) || later(s.ResetAfter, l.ResetAfter)) {
+			return true
+		}
+	}
+	return false
 }
 
 // limiterLacks reports whether the log has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an

@@ -65,6 +65,7 @@ type Gate struct {
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
 	rebuilds  atomic.Int64
+	clocks    *clocks
 }
 
 // Rebuilds returns how many histories of the log were written to the limiter since the start, because it had lost events.
@@ -72,7 +73,8 @@ func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
 // New makes a gate from a limiter and a log.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
-	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, RefundLater: func(string, map[quota.Scope]string) {}}
+	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, clocks: newClocks(now),
+		RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.LogClock, localBuckets)
 	}
@@ -106,13 +108,22 @@ type decider func(context.Context, quota.Request) (quota.Decision, error)
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. Errors:
 // errAway if the limiter was not called or did not answer, in which case it may have counted the event; others as call returns them.
 func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (quota.Decision, error) {
-	began := g.now().UnixMicro()
+	asked := g.now()
+	began := asked.UnixMicro()
 	if began < g.awayUntil.Load() {
 		return quota.Decision{}, errAway
 	}
 	bounded, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
+	r.Ahead, _ = g.clocks.ahead()
 	d, err := call(bounded, r)
+	if err == nil {
+		g.clocks.readLimiter(d.At, asked)
+	}
+	if err == nil && !d.Admitted && len(r.Logged) > 0 && g.clocks.set(r.Ahead) { // d says nothing of marks for the new clock
+		r.Ahead, _ = g.clocks.ahead()
+		d, err = g.shared.Peek(bounded, r)
+	}
 	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
 		if began >= g.awayUntil.Load() { // a call that began before the failure does not prove that the limiter is back
 			g.logRecovery()
@@ -267,8 +278,15 @@ func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) er
 	return g.local.Refund(ctx, id, buckets...)
 }
 
-// Record adds a send that the log admitted alone to a bucket of the limiter.
+// Record adds a send that the log admitted alone to a bucket of the limiter. Its instant is on the log's clock.
 func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
+		e.At = e.At.Add(apart)
+	}
+	return g.record(ctx, bucket, keep, e)
+}
+
+func (g *Gate) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})

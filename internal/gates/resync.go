@@ -16,8 +16,7 @@ import (
 
 // RevertOverruled handles a send that the limiter admitted and the log refused: it refunds the send in the limiter and writes the log's
 // history to the limiter. The decision has the log's state of each rule, but the limiter's if that is stricter or if the log does not
-// decide the rule. The limiter may still admit the next send: if its clock was set ahead, events that it had already keep their
-// instants. giveBack: the limiter could not be changed, so the caller has to refund the send.
+// decide the rule. giveBack: the limiter could not be changed, so the caller has to refund the send.
 func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
@@ -96,7 +95,7 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 	if taken.Clock == store.LogClock {
 		return
 	}
-	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
+	if err := g.record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
 		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
 	}
 }

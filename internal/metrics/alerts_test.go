@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/failover"
 
@@ -27,6 +28,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m := New()
 	m.RegisterLimiter(nil)
 	m.RegisterRebuilds(func() int64 { return 0 })
+	m.RegisterClocks(func() time.Duration { return 0 })
 	m.RegisterLogWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
 	m.RegisterMailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })

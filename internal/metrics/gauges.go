@@ -62,6 +62,12 @@ func (m *Metrics) RegisterRebuilds(n func() int64) {
 	}, func() float64 { return float64(n()) })
 }
 
+// RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the log's.
+func (m *Metrics) RegisterClocks(apart func() time.Duration) {
+	m.gauge("sendcode_limiter_clock_ahead_seconds", "By how much the limiter's clock is ahead of the log's, as last measured.", nil,
+		func() float64 { return apart().Seconds() })
+}
+
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages rest now, at most 200; -1: the log does not answer.", nil,

@@ -67,6 +67,12 @@ var (
 	ErrBadRequest = errors.New("store: bad request")
 )
 
+// MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the log's; if it differs by more, the
+// limiter's clock was set, and the log's age counts. So a limiter whose clock jumps, or whose promoted replica has another clock, frees a
+// place at most one second early. It is not 0, since the time from a Take to Begin varies, and a request after the announced wait must be
+// admitted.
+const MaxClockSkew = time.Second
+
 // CallTimeout bounds a call to the log, also one that goes on after its client hung up.
 const CallTimeout = 5 * time.Second
 
@@ -160,8 +166,8 @@ type Counts interface {
 	// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
 	// all events are. It takes no lock, so a Begin may add a send right after it.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// HistoryAt is History on the named clock, as a Begin at the instant at would see it: the instant of each event is at minus the event's
-	// age. The age is the one on the named clock if the row has an instant on it, else on the log's. With LogClock, at is ignored and
+	// HistoryAt is History on the named clock, which shows at when the call begins, as a Begin at its end would see it. The age of an event is
+	// the one on the named clock if the row has an instant on it that agrees with the log's to MaxClockSkew, else on the log's. With LogClock, at is ignored and
 	// the log's time is used. The returned time is always on the log's clock.
 	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
 	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and

@@ -27,16 +27,89 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(55 * time.Second)
 		offset.Store(int64(5 * time.Second))
-		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 4*time.Second)
-		r.Sleep(4*time.Second - time.Microsecond)
+		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 5*time.Second)
+		r.Sleep(5*time.Second - time.Microsecond)
 		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
 		r.Sleep(time.Microsecond)
 		r.SendTo(vtest.Ana)
-		offset.Store(0) // and back: conservative by itself
-		r.Sleep(time.Minute)
-		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 5*time.Second)
-		r.Sleep(5 * time.Second)
+	})
+}
+
+// Every wait that is told after a step of the limiter's clock is that of the log: a send 1 µs before its end is refused, and one at its end is
+// admitted. It is the same whether a refusal, a look or an admitted send tells it, and when the clock goes back.
+func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
+	steps := map[string][]time.Duration{}
+	for _, by := range []time.Duration{-25 * time.Hour, -time.Hour, -300 * time.Second, -30 * time.Second, -5 * time.Second, 5 * time.Second, 300 * time.Second,
+		time.Hour, 25 * time.Hour} {
+		steps[by.String()] = []time.Duration{by, -by}
+	}
+	for _, looks := range []bool{true, false} {
+		for _, failover := range []bool{true, false} {
+			vtest.EachInBubble(t, steps, nil, func(r *vtest.Rig, steps []time.Duration) {
+				server := vtest.NewFakeRedis("redis")
+				r.Limiter.Set(server)
+				step := func(by time.Duration) {
+					if server.Step(by); failover {
+						server.FailOver(0)
+					}
+				}
+				told := func(what, left string, wait time.Duration) {
+					r.T.Helper()
+					if looks {
+						r.WantQuota(what+": a look", r.QuotaOf(""), left, wait)
+					}
+					r.WantQuota(what+": a refusal", r.RefuseTo(vtest.Ana).Quota, left, wait)
+				}
+				waits := func(what, left string, wait time.Duration) {
+					r.T.Helper()
+					told(what, left, wait)
+					r.Sleep(wait - time.Microsecond)
+					told(what+", at its end", left, time.Microsecond)
+					r.Sleep(time.Microsecond)
+				}
+				r.SendTo(vtest.Ana)
+				r.QuotaOf("") // marks the bucket
+				r.Sleep(10 * time.Second)
+				step(steps[0])
+				waits("after the step", "[0 4 9]", 50*time.Second)
+				r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
+				r.Sleep(10 * time.Second)
+				step(steps[1])
+				waits("back again", "[0 3 8]", 50*time.Second)
+				for left := 2; left > 0; left-- {
+					r.SendTo(vtest.Ana)
+					r.Sleep(time.Minute)
+				}
+				step(steps[0])
+				r.WantQuota("the fifth", r.SendTo(vtest.Ana).Quota, "[0 0 5]", time.Hour-4*time.Minute)
+				r.Sleep(90 * time.Second)
+				waits("for the hour", "[1 0 5]", time.Hour-330*time.Second)
+				step(steps[1])
+				r.WantQuota("the sixth", r.SendTo(vtest.Ana).Quota, "[0 0 4]", time.Minute)
+			})
+		}
+	}
+}
+
+// What has left by the log's clock has left, also where the limiter's clock was set back and an admitted send is the first to tell.
+func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
+	setBack := func(r *vtest.Rig, by, then time.Duration) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
+		r.Sleep(40 * time.Minute)
+		r.SendTo(vtest.Ana)
+		server.Step(-by)
+		r.Sleep(then)
+	}
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		setBack(r, 5*time.Minute, 22*time.Minute)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3 7]", time.Minute)
+	})
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) { // no rule is longer
+		setBack(r, time.Hour, time.Hour+time.Second)
+		r.WantQuota("a look", r.QuotaOf(""), "[5]", 0)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[4]", 0)
 	})
 }
 

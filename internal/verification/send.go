@@ -55,13 +55,17 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return *answer, err
 	}
 	began := s.Now()
-	decision, err := s.takeQuota(ctx, a, c)
-	if err != nil {
-		return Answer{}, err
+	decision, err := s.takeQuota(ctx, &a, c)
+	if err == nil && !decision.Admitted {
+		if decision = s.completeVisibleRefusal(ctx, a, decision); decision.Allowed() { // the log has corrected the limiter
+			decision, err = s.takeQuota(ctx, &a, c)
+		}
 	}
-	decision, a.longCode = splitFailedChecksRule(decision)
-	if !decision.Admitted {
-		return s.refusalAnswer(a, s.completeVisibleRefusal(ctx, a, decision), "refused"), nil
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case !decision.Admitted:
+		return s.refusalAnswer(a, decision, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, a, c, decision)
 	switch {
@@ -100,9 +104,9 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	return nil, nil
 }
 
-// takeQuota counts the send in the limiter, the first gate. Errors: ErrUnavailable, or of the gate.
-func (s *Service) takeQuota(ctx context.Context, a asked, c claim) (quota.Decision, error) {
-	r := s.withFailedChecksRule(a, quota.Request{
+// takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: ErrUnavailable, or of the gate.
+func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decision, error) {
+	r := s.withFailedChecksRule(*a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
 	})
 	d, err := s.Gate.TakeSend(ctx, a.subject, r)
@@ -115,6 +119,7 @@ func (s *Service) takeQuota(ctx context.Context, a asked, c claim) (quota.Decisi
 	if c.inherited && err == nil && d.Admitted {
 		s.Gate.UpdateEventTime(ctx, a.subject, r.ID, d)
 	}
+	d, a.longCode = splitFailedChecksRule(d)
 	return d, err
 }
 

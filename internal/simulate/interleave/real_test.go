@@ -21,8 +21,13 @@ const (
 	window = time.Minute
 	clock  = "redis"
 	bucket = "recipient"
-	life   = "process:login" // as quota.Memory names it for the log named in Request.Logged
 )
+
+// life is as quota.Memory names it for the log named in Request.Logged.
+var life = func() string {
+	d, _ := quota.NewMemory(time.Now, clock).Peek(context.Background(), (&model{setup: setup{limit: 1}}).request(0))
+	return d.Incomplete[quota.Recipient]
+}()
 
 // now is the instant of every step: all else is ages.
 var now = time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -112,7 +117,7 @@ func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision) {
 	case refund:
 		_ = memory.Refund(ctx, eventID(i), bucket)
 	case restore:
-		h.Epoch = life
+		h.Epoch, h.Read = life, now
 		fallthrough
 	case resync:
 		_ = memory.Restore(ctx, h)
@@ -138,11 +143,18 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 			l.events[i] = t
 		}
 	}
+	foreign := false
+	for i, t := range l.events {
+		if c.op == restore && !c.events[i].counts() && t == half { // the log must have it by now
+			l.events[i] = never
+		}
+		foreign = foreign || !c.events[i].counts() && t == fresh
+	}
 	switch {
 	case c.op < resync:
 	case lacked:
 		l.mark, l.doubt = never, true
-	case c.op == restore && had && !l.doubt:
+	case c.op == restore && had && !foreign && !l.doubt:
 		l.mark = fresh
 	}
 	return l

@@ -58,7 +58,9 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 }
 
 // MaxRowAge returns how old, by the log's clock, a row can be that still counts for the intent.
-func MaxRowAge(in store.Intent) time.Duration { return quota.LongestKeep(in.Rules) + MaxStale }
+func MaxRowAge(in store.Intent) time.Duration {
+	return quota.LongestKeep(in.Rules) + store.MaxClockSkew
+}
 
 // LargestLimit returns the largest limit of the intent's rules; 0 without rules.
 func LargestLimit(in store.Intent) (n int) {
@@ -68,14 +70,8 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// MaxStale limits how long a row can count after the window has passed on the log's clock. A row counts by the limiter's clock; if that
-// was set far ahead once, its rows would count until that time comes, and lock their recipients out.
-const MaxStale = 24 * time.Hour
-
-// MaxClockSkew is by how much an event may be older by the limiter's clock than by the log's. So a limiter whose clock jumps ahead, or
-// whose promoted replica has another clock, frees a place at most one second early. It is not 0, since the time from a Take to Begin
-// varies, and a request after the announced wait must be admitted.
-const MaxClockSkew = time.Second
+// ResendWithin is how long after a send its verification can be joined: longer than any code lives.
+const ResendWithin = 24 * time.Hour
 
 // CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and
 // LoggedAt is the send's end.
@@ -86,13 +82,12 @@ type CountedSend struct {
 	LoggedAt time.Time
 }
 
-// age returns the row's age. If row and intent are on the same limiter's clock, it is the age on that clock, but at most MaxClockSkew more
-// than the age on the log's clock; else it is the age on the log's clock. If the clock was set back, it may be negative; such a row
-// counts.
+// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the log's clock differs by at most
+// store.MaxClockSkew; else that on the log's clock. If the log's clock was set back, it may be negative; such a row counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
-	logged := now.Sub(p.LoggedAt)
-	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock {
-		return min(in.Send.TakenAt.Sub(p.TakenAt), logged+MaxClockSkew)
+	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
+	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock && (limited-logged).Abs() <= store.MaxClockSkew {
+		return limited
 	}
 	return logged
 }
@@ -102,7 +97,7 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []CountedSend) (events []quota.Event) {
 	at := decisionTime(in, now)
 	for _, row := range rows {
-		if age := row.age(in, now); window > 0 && age < window && now.Sub(row.LoggedAt) < window+MaxStale {
+		if age := row.age(in, now); window > 0 && age < window {
 			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
 		}
 	}
@@ -110,13 +105,13 @@ func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []C
 	return events
 }
 
-// decisionTime returns the time at which the intent is decided: TakenAt, but at most MaxClockSkew after the log's now. Only rules by
+// decisionTime returns the time at which the intent is decided: TakenAt, but at most store.MaxClockSkew after the log's now. Only rules by
 // calendar period need it; the others compare ages.
 func decisionTime(in store.Intent, now time.Time) time.Time {
-	if at := takenAt(in, now); at.Before(now.Add(MaxClockSkew)) {
+	if at := takenAt(in, now); at.Before(now.Add(store.MaxClockSkew)) {
 		return at
 	}
-	return now.Add(MaxClockSkew)
+	return now.Add(store.MaxClockSkew)
 }
 
 // takenAt returns the intent's TakenAt, or now, the log's time, if no limiter counted the send.

@@ -44,7 +44,7 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		statement, parameters string
 		indexes               []string
 	}{
-		{stmtGate, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
+		{stmtGate, strings.Repeat(", NULL", 9) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
 		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"flights_pkey", key}},

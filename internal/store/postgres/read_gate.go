@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 // or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.MaxStale) + `) AND s.number > 0`
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.ResendWithin) + `) AND s.number > 0`
 }
 
 // The kinds of rows that gateSQL returns.
@@ -51,18 +51,18 @@ const (
 
 // gateSQL reads all facts by which a batch is decided, as rows of several kinds. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
-// partition. The bounds on IDs ($12 to $15) let Postgres skip partitions; $12 and $13 leave out no row that counts, if the log's clock is
+// partition. The bounds on IDs ($10 to $13) let Postgres skip partitions; $10 and $11 leave out no row that counts, if the log's clock is
 // where boundsOf assumes it.
 const gateSQL = `
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), u AS MATERIALIZED (
-    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::timestamptz[], $8::bigint[], $9::int[], $10::bigint[], $11::bytea[])
-        WITH ORDINALITY AS u(id, app, channel, recipient, purposes, clock, taken, longest, most, rejecting, address, i)
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[])
+        WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, i)
 )
 SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class FROM clock
 UNION ALL
-SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $12 AND $13 LIMIT 1) s
 UNION ALL
 SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
@@ -71,12 +71,10 @@ SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERA
 ) x
 UNION ALL
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
-    -- Rows that may count: those of the longest window, and those that are older by the log's clock alone.
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{stale}}) * interval '1 microsecond') AND s.number > 0
+    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{skew}}) * interval '1 microsecond') AND s.number > 0
       AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
-      AND (s.logged_at > clock.now - u.longest * interval '1 microsecond' OR s.clock = u.clock AND s.taken_at > u.taken - u.longest * interval '1 microsecond')
-      AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index
+      AND (s.id >= $10 OR s.id > $10) AND (s.id < $11 OR s.id <= $11) -- an OR is of use to no index
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s
 UNION ALL
@@ -192,20 +190,13 @@ func candidateParameters(batch []*call, b bounds) []any {
 
 // gateParameters returns the parameters of gateSQL.
 func gateParameters(batch []*call, b bounds) []any {
-	p := sqldb.NewArrays(batch, 15)
+	p := sqldb.NewArrays(batch, 13)
 	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.ID[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
 	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte {
 		return append(buf, strings.Join(x.in.Purposes, store.PurposeSeparator)...)
-	})
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Clock...) })
-	p.Add(sqldb.Instant, func(buf []byte, x *call) []byte {
-		if x.in.Send.Clock == store.LogClock {
-			return nil
-		}
-		return sqldb.AppendInstant(buf, x.in.Send.TakenAt)
 	})
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
 		return sqldb.AppendBigint(buf, quota.LongestKeep(x.in.Rules).Microseconds())
@@ -243,7 +234,7 @@ const clockBack = 31 * 24 * time.Hour
 // range of rows that may count reaches a month past that, since rows of the log's future count if its clock was set back.
 func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
-	reach := gate.MaxStale
+	reach := gate.ResendWithin
 	for _, x := range batch {
 		reach = max(reach, gate.MaxRowAge(x.in))
 	}

@@ -86,7 +86,7 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 		return store.Verification{}, err
 	}
 	return readFirstRow(ctx, db, VerificationFields, newestSQL,
-		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.ResendWithin})
 }
 
 // TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than

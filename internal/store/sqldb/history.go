@@ -71,8 +71,9 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
-	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
-	return gate.EventsBefore(rows, within, clock, at, now), now, err
+	began := time.Now()
+	rows, now, err := readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
+	return gate.EventsBefore(rows, within, clock, at.Add(time.Since(began)), now), now, err
 }
 
 // Rejected implements Counts.

@@ -84,7 +84,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 		return []store.Verification{v}, err
 	case in.Verification.Holder != "":
 		return sqldb.All(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
-			"recipient": s.Recipient, "after": q.Now.Add(-gate.MaxStale), "app": s.App, "channel": s.Channel, "purpose": s.Purpose,
+			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel, "purpose": s.Purpose,
 		})
 	}
 	return nil, nil

@@ -27,7 +27,7 @@ func RunGateSchedule(t *testing.T, f *Fixture) {
 			t.Fatalf("step %d", i)
 		}
 	}
-	for _, situation := range []string{"stale rows", "a limiter far ahead", "refusals", "refunds"} {
+	for _, situation := range []string{"a limiter far behind", "a limiter far ahead", "refusals", "refunds"} {
 		if s.seen[situation] == 0 {
 			t.Errorf("there were no %s", situation)
 		}
@@ -83,8 +83,8 @@ func (s *gateSchedule) moveClocks() {
 	case n < 10 && s.dice(10) == 0:
 		s.seen["a limiter far ahead"]++
 		s.limiter = s.limiter.Add(90 * time.Minute)
-	case n < 11: // rows become stale, which the limiter still counts
-		s.seen["stale rows"]++
+	case n < 11:
+		s.seen["a limiter far behind"]++
 		s.Pass(24*time.Hour + time.Duration(s.dice(70))*time.Second)
 	}
 }
@@ -155,19 +155,19 @@ type naiveSend struct {
 	refunded bool
 }
 
-// oneSecond is how much a limiter's clock is believed to be ahead.
+// oneSecond is by how much a limiter's clock may differ and is believed.
 const oneSecond = time.Second
 
-// elapsed is the time that has passed since a send: what the limiter's clock says, unless the log's says that less has
-// passed by more than a second. Sends of another clock are known by the log's alone.
+// elapsed is the time that has passed since a send: what the limiter's clock says, unless the log's differs by more than a
+// second. Sends of another clock are known by the log's alone.
 func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
 	byLog := now.Sub(s.logged)
 	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.LogClock {
 		return byLog
 	}
 	byLimiter := in.Send.TakenAt.Sub(s.intent.Send.TakenAt)
-	if byLimiter-byLog > oneSecond {
-		return byLog + oneSecond
+	if byLimiter-byLog > oneSecond || byLog-byLimiter > oneSecond {
+		return byLog
 	}
 	return byLimiter
 }
@@ -190,10 +190,6 @@ func (g *naiveGate) at(in store.Intent, now time.Time) time.Time {
 
 // decide says of each rule how many sends it counts, and for how long there is no place.
 func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []quota.State) {
-	longest := time.Duration(0)
-	for _, r := range in.Rules {
-		longest = max(longest, r.Keep())
-	}
 	at := g.at(in, now)
 	intoHour := at.Add(30*time.Minute).UnixMicro() % time.Hour.Microseconds()
 	room = true
@@ -205,7 +201,7 @@ func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []
 		var ages []time.Duration
 		for _, s := range g.sends {
 			age := s.elapsed(in, now)
-			if !s.refunded && s.intent.Send.Recipient == in.Send.Recipient && age < window && now.Sub(s.logged) < longest+24*time.Hour {
+			if !s.refunded && s.intent.Send.Recipient == in.Send.Recipient && age < window {
 				ages = append(ages, max(0, age))
 			}
 		}

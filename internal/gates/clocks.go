@@ -1,0 +1,73 @@
+package gates
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// clocks measures by how much the clocks of the limiter and of the log are ahead of this process's monotonic clock, and so of each other. Each
+// answer with an instant is a reading. Safe for concurrent use.
+type clocks struct {
+	now   func() time.Time
+	start time.Time
+
+	mu           sync.Mutex
+	limiter, log clock
+	unmeasured   time.Duration // stands for the difference until both clocks were read: random, so that no mark is of it
+}
+
+// clock is how far a clock is ahead of the process's.
+type clock struct {
+	ahead time.Duration
+	read  bool
+}
+
+func newClocks(now func() time.Time) *clocks {
+	return &clocks{now: now, start: now(), unmeasured: time.Duration(rand.Int64N(int64(100 * 365 * 24 * time.Hour)))}
+}
+
+// readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just ended.
+func (c *clocks) readLimiter(at, asked time.Time) { c.read(&c.limiter, at, asked) }
+
+// readLog notes an instant of the log's clock, from a call that began at asked and has just ended.
+func (c *clocks) readLog(at, asked time.Time) { c.read(&c.log, at, asked) }
+
+// read moves an estimate by as little as the reading demands, so that a slow call does not make it worse. The first one is the middle.
+func (c *clocks) read(x *clock, at, asked time.Time) {
+	most := at.Sub(c.start) - asked.Sub(c.start)
+	least := at.Sub(c.start) - c.now().Sub(c.start)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !x.read {
+		x.ahead, x.read = (least+most)/2, true
+	}
+	x.ahead = max(least, min(most, x.ahead))
+}
+
+// ahead returns by how much the limiter's clock is ahead of the log's, and whether both were read.
+func (c *clocks) ahead() (by time.Duration, measured bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.limiter.read || !c.log.read {
+		return c.unmeasured, false
+	}
+	return c.limiter.ahead - c.log.ahead, true
+}
+
+// set reports whether the limiter's clock was set since ahead returned by.
+func (c *clocks) set(by time.Duration) bool {
+	now, _ := c.ahead()
+	return (now - by).Abs() > store.MaxClockSkew/2
+}
+
+// ClocksApart returns by how much the limiter's clock is ahead of the log's, as last measured; 0 if it was not.
+func (g *Gate) ClocksApart() time.Duration {
+	by, measured := g.clocks.ahead()
+	if !measured {
+		return 0
+	}
+	return by
+}
