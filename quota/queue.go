@@ -76,7 +76,7 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		return q.Take(ctx, req, take)
 	}
 	defer q.leave(key, w)
-	late, ended := ctx.Done(), q.ended
+	late, again := ctx.Done(), false
 	for asks := false; !asks; {
 		select {
 		case <-w.first:
@@ -85,17 +85,16 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		case d := <-w.refused:
 			return d, nil
 		case <-late:
-		case <-ended:
 		}
 		if d, left, err := q.giveUp(ctx, key, w); left {
 			return d, err
 		}
-		if ended == nil {
+		if again {
 			return take(counting, req)
 		}
 		bounded, cancel := context.WithTimeout(counting, grace)
 		defer cancel()
-		late, ended = bounded.Done(), nil
+		late, again = bounded.Done(), true
 	}
 	for last := false; ; {
 		select {
@@ -117,7 +116,8 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	}
 }
 
-// End makes all callers return within a second, with the limiter's answer, and no other caller wait from now on. Call it once.
+// End makes the first of each line return with the limiter's answer, so one after the other all, and no other caller wait from now on. Call
+// it once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -148,6 +148,18 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 	})
 }
 
+// An answer that shows that those behind cannot be admitted in time refuses them at once.
+func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
+	queued(t, 2, 20*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		time.Sleep(15 * time.Second)
+		w.come(w.Context(), 1, 1, 0)
+		w.come(w.Context(), 2, 2, 10*time.Second)
+		w.all.Wait()
+		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at, w.refused), "[0 1 2] [0s 15s 20s] map[5s:1]")
+	})
+}
+
 // At most MaxWaiting wait; at the end all return at once, and none waits any more.
 func TestQueueIsBoundedAndEnds(t *testing.T) {
 	queued(t, MaxWaiting, 20*time.Second, func(w *waiters) {
