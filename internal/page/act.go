@@ -27,6 +27,7 @@ type posted struct {
 	sure    string            // send: the domain or number that the page doubted and the person confirms
 	draft   bool              // use: correct the address in the field, not the one that was sent to
 	code    string            // check
+	known   []string          // tokens of a known browser
 	key     string            // send: of this press on this rendering of the page; empty: unknown
 }
 
@@ -49,8 +50,13 @@ func (u *Page) handlePost(c echo.Context) error {
 	p := posted{
 		caller: u.callerOf(c), locale: messageLanguages(c.Request()), channel: u.channelOrFirst(f.Get("channel")),
 		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
+		known: u.loadKnown(c),
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
+	if f.Get("act") == "forget" {
+		u.saveKnown(c)
+		return u.saveAndRedirect(c, session{Return: s.Return})
+	}
 	do, ok := map[string]func(context.Context, session, posted) session{
 		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce, "use": u.useSuggestion,
 	}[f.Get("act")]
@@ -71,7 +77,11 @@ func (u *Page) handlePost(c echo.Context) error {
 		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country, p.sure, s.ID}, "\x00")))
 		p.key = hex.EncodeToString(sum[:]) // what was typed is not kept
 	}
-	return u.saveAndRedirect(c, do(context.WithoutCancel(c.Request().Context()), s, p)) // also if the browser has gone
+	after := do(context.WithoutCancel(c.Request().Context()), s, p) // also if the browser has gone
+	if after.known != "" {
+		u.saveKnown(c, append([]string{after.known}, p.known...)...)
+	}
+	return u.saveAndRedirect(c, after)
 }
 
 // saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does not post again.
@@ -184,7 +194,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 // requestCode asks for a code for the session's recipient, a resend if there is a verification, and returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
@@ -314,7 +324,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.sessionAfterError(s, err)
 	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
-		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return} // the address has served
+		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known} // the address has served
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}
 	}

@@ -25,6 +25,7 @@ type card struct {
 	Of      string        // mark of the verification that the forms are about
 	Intent  string        // names this rendering, so that a double click sends or checks once
 	Note    *notice
+	Known   bool        // offer to forget this device
 	Support string      // names the send to support; empty: there is none, or no need
 	Typo    *suggestion // about the recipient; nil: none
 	Again   resendButton

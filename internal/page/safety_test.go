@@ -2,8 +2,10 @@ package page_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,5 +204,35 @@ func TestTheCookieFitsWhateverIsTyped(t *testing.T) {
 		if size := len(answer.Header.Get("Set-Cookie")); size == 0 || size > 4096 {
 			t.Errorf("%d bytes typed: a cookie of %d", n, size)
 		}
+	}
+}
+
+// A right code makes the browser a known one: a cookie as safe as the session's has at most five tokens, the newest first, and each request
+// for a code presents them. Any browser can forget them, without scripts too.
+func TestAKnownBrowser(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	var tokens []string
+	for n := range 6 {
+		w.Advance(24 * time.Hour)
+		post(t, w, "?view=new", "send", "to", pagetest.Address)
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, tokens) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, tokens)
+		}
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", pagetest.Code), nil)
+		for _, c := range answer.Cookies() {
+			if c.Name == "known_sendcode" && (!c.HttpOnly || c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.MaxAge != 90*24*3600) {
+				t.Error(c.Raw)
+			}
+		}
+		w.Keep(append(w.Cookies(), answer.Cookies()...))
+		tokens = append([]string{fmt.Sprint("token-", n+1)}, tokens[:min(4, len(tokens))]...)
+	}
+	shows(t, get(t, w, ""), "approved", "Forget this device")
+	shows(t, post(t, w, "", "forget"), "ask")
+	silent(t, get(t, w, ""), "Forget this device", pagetest.Address)
+	post(t, w, "?view=new", "send", "to", pagetest.Address)
+	if asks := w.Codes.Asks(); len(asks[len(asks)-1].Known) > 0 {
+		t.Errorf("presented %v after it was forgotten", asks[len(asks)-1].Known)
 	}
 }

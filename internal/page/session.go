@@ -6,11 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -25,6 +27,8 @@ type session struct {
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
+
+	known string // the token that a right code has just given, for the cookie of known browsers
 }
 
 // channelState is a browser's state on one channel.
@@ -156,7 +160,7 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
-	if s != (session{}) {
+	if s.known = ""; s != (session{}) {
 		life := min(max(sessionLife, s.Until.Sub(u.Now()), s.Other.Until.Sub(u.Now())), maxSessionLife)
 		s.Ends = u.Now().Add(life)
 		plain, err := json.Marshal(s)
@@ -171,6 +175,42 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 	}
 	c.SetCookie(cookie)
 	return nil
+}
+
+// knownCookie is the beginning of the name of the cookie with a known browser's tokens, joined by dots, the newest first; see
+// verification.CheckResult.Known.
+const knownCookie = "known_"
+
+// knownCookieName returns the name of the cookie of known browsers, beside the session's.
+func (u *Page) knownCookieName(c echo.Context) string {
+	name := u.cookieNameFor(c)
+	if rest, secure := strings.CutPrefix(name, "__Host-"); secure {
+		return "__Host-" + knownCookie + rest
+	}
+	return knownCookie + name
+}
+
+// loadKnown returns the tokens of a known browser.
+func (u *Page) loadKnown(c echo.Context) []string {
+	cookie, err := c.Cookie(u.knownCookieName(c))
+	if err != nil || cookie.Value == "" {
+		return nil
+	}
+	tokens := strings.Split(cookie.Value, ".")
+	return tokens[:min(len(tokens), verification.MaxKnown)]
+}
+
+// saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none removes it.
+func (u *Page) saveKnown(c echo.Context, tokens ...string) {
+	cookie := &http.Cookie{
+		Name: u.knownCookieName(c), Path: "/", MaxAge: -1,
+		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if len(tokens) > 0 {
+		tokens = tokens[:min(len(tokens), verification.MaxKnown)]
+		cookie.Value, cookie.MaxAge = strings.Join(tokens, "."), int(verification.KnownFor/time.Second)
+	}
+	c.SetCookie(cookie)
 }
 
 // formMark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and

@@ -36,6 +36,7 @@ type visit struct {
 	view    view
 	t       words // as they speak of the channel at hand
 	regions []string
+	known   bool                // the browser has tokens of earlier codes
 	answer  verification.Answer // about the browser's verification; zero: it has none
 }
 
@@ -47,7 +48,7 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	}
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
-		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
+		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country), known: len(u.loadKnown(c)) > 0,
 	}
 }
 
@@ -58,6 +59,7 @@ const shortWait = time.Minute
 // card returns the card for the present state of the browser's verification.
 func (l *visit) card() *card {
 	k := l.chooseCard()
+	k.Known = l.known && (k.Ask != nil || k.Kind == "approved")
 	k.Rev = l.revision(k)
 	return k
 }
@@ -164,7 +166,7 @@ func (l *visit) revision(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
 	h := fnv.New64a()
-	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Code != nil && k.Code.Help != nil)
+	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Known, k.Code != nil && k.Code.Help != nil)
 	for _, rule := range l.answer.Quota.Rules {
 		fmt.Fprint(h, rule.Name, rule.Used, rule.RetryAfter > 0)
 	}

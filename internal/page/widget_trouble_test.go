@@ -154,14 +154,14 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	from := time.Now()
 	b.press("#send", 2)
 	b.keys(kb.Enter)
-	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "4 left", "9 left")
+	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "3 left", "7 left")
 	b.counts(from)
 	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are left out
 		t.Errorf("%d rules are shown", n)
 	}
 	code := service.CodeIn(service.AwaitMail(pagetest.Address, 1)[0])
 	b.do(chromedp.Reload())
-	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "4 left")
+	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "3 left")
 	b.focus("code")
 	b.paste(code[:3] + " " + code[3:])
 	b.card("approved", "a•••@example.com is confirmed.")

@@ -287,7 +287,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	k.attempts++
 	if read == Code || read == Letters || read == LongCode {
 		k.view.State = verification.Approved
-		return verification.CheckResult{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
+		return verification.CheckResult{View: c.seen(k), Valid: true, Proof: c.Proof, Known: fmt.Sprint("token-", c.checks)}, nil
 	}
 	return verification.CheckResult{View: c.seen(k)}, nil
 }
