@@ -12,14 +12,22 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// attackFrom tries n wrong passwords at the account from each of so many networks, by four addresses in turn. It returns how many were
-// compared.
+// attackFrom tries n wrong passwords at the account from each of so many networks, by four addresses in turn. An address that was refused
+// tries no more, since the clock stands. It returns how many were compared.
 func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
 	for i := range networks {
+		var refused [4]bool
 		for j := range n {
-			if r.from(fmt.Sprintf("198.%d.%d.%d:1", 18+i/250, i%250, j%4)).Login("wrong").Code == http.StatusUnauthorized {
+			k := j % len(refused)
+			if refused[k] {
+				continue
+			}
+			switch r.from(fmt.Sprintf("198.%d.%d.%d:1", 18+i/250, i%250, k)).Login("wrong").Code {
+			case http.StatusUnauthorized:
 				compared++
+			case http.StatusTooManyRequests:
+				refused[k] = true
 			}
 		}
 	}
