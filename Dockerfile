@@ -1,3 +1,4 @@
+# To hold the image by its digest, write @sha256:… behind its tag, as "docker buildx imagetools inspect" shows it.
 FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
