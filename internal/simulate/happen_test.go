@@ -51,6 +51,8 @@ func (w *world) act(e Event, p *person) {
 		w.attack(e, p)
 	case Flood:
 		w.flood(e)
+	case Exhaust:
+		w.exhaust(e)
 	case Reset, Erase:
 		w.administer(e, p)
 	case NewPolicy, Remap, OtherFile:
@@ -203,6 +205,36 @@ func (w *world) attack(e Event, p *person) {
 	}
 }
 
+// exhaust lets strangers' browsers, from a network each, ask for a recipient's codes until a long wait is told. Its back end's next code is
+// due within a minute, from the places that are kept, unless the policies changed, or a fault may have cost places.
+func (w *world) exhaust(e Event) {
+	victim := newPerson(200 + e.ID)
+	victim.channel, victim.to = "email", fmt.Sprintf("victim%d@example.net", e.ID)
+	policies := 0
+	w.locked(func() { w.others, policies = append(w.others, victim), len(w.policies) })
+	for n := range 12 {
+		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() && q.body.RetryAfter > 60 {
+			break
+		}
+		time.Sleep(61 * time.Second)
+	}
+	calm := func() (calm bool) {
+		w.locked(func() { calm = len(w.policies) == policies && w.crashes == 0 && w.movedWrites == 0 && !w.stepped })
+		return calm && !w.anyTrouble()
+	}
+	first := w.send(e, backEnd, victim, outgoing{})
+	if first.accepted() {
+		w.count("strangers were kept from the last places")
+	}
+	if !first.refused() || first.body.BlockedBy == "failures" || !calm() {
+		return
+	}
+	time.Sleep(time.Duration(first.body.RetryAfterMS) * time.Millisecond)
+	if last := w.send(e, backEnd, victim, outgoing{}); (first.body.RetryAfter > 60 || last.refused()) && calm() {
+		w.broke("attackers stop no one else", "strangers used up the places of a recipient, and its back end had to wait for %d s", first.body.RetryAfter)
+	}
+}
+
 // flood lets strangers fail checks of their own codes, from many networks.
 func (w *world) flood(e Event) {
 	own := newPerson(100 + e.ID)
@@ -271,25 +303,27 @@ func (w *world) newPolicy(e Event) {
 // putInForce changes the policies of all replicas, or of the event's alone.
 func (w *world) putInForce(change int, e Event, alone bool) {
 	w.mu.Lock()
-	number := w.policies[len(w.policies)-1].number ^ change
+	before := len(w.policies)
+	number := w.policies[before-1].number ^ change
+	w.policies = append(w.policies, inForce{number: number, from: time.Now()})
+	w.troubles++
 	all := slices.Clone(w.replicas)
 	w.mu.Unlock()
 	if alone {
 		all = all[e.Replica%len(all):][:1]
 	}
-	w.noteInForce(number)
 	for _, r := range all {
 		time.Sleep(time.Duration(e.N) * 700 * time.Millisecond)
-		r.Change(policySet(w.plan, number))
+		r.Change(w.policySet(number))
 	}
-	w.noteInForce(number)
-}
-
-func (w *world) noteInForce(number int) {
-	w.locked(func() {
-		w.policies = append(w.policies, inForce{time.Now(), number})
-		w.troubles++
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.troubles++
+	for i := range w.policies[:before] {
+		if p := &w.policies[i]; p.to.IsZero() && !alone {
+			p.to = time.Now()
+		}
+	}
 }
 
 // disturb lets a fault happen, and reports whether the event was one.

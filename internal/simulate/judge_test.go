@@ -212,9 +212,9 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 
 // inForce returns the numbers of the policies that were in force at an instant, or during a request of then.
 func (l *ledger) inForce(at time.Time) (numbers []int) {
-	for i, p := range l.policies {
-		ended := i+1 < len(l.policies) && l.policies[i+1].at.Before(at.Add(-4*time.Minute)) // longer than a process is frozen, or has another file
-		if l.logStepped || !p.at.After(at) && (!ended || l.policies[i+1].number == p.number) {
+	for _, p := range l.policies {
+		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
+		if l.logStepped || !p.from.After(at) && !ended {
 			numbers = append(numbers, p.number)
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	WaitAsTold    Kind = "a back end asks for codes for {person} until it is refused, waits as it was told, and asks again{at}"
 	Attack        Kind = "a stranger's browser asks for {person}'s code and enters 5 wrong ones, {n} times; then the person needs a code{at}"
 	Flood         Kind = "strangers enter {n} wrong codes for their own addresses, from many networks{at}"
+	Exhaust       Kind = "strangers' browsers from many networks ask for a recipient's codes while they are sent; then its back end asks"
 	Reset         Kind = "an administrator resets the quota of {person}{at}"
 	Erase         Kind = "an administrator erases {person}{at}"
 	NewPolicy     Kind = "another policy is put in force"
@@ -67,7 +68,7 @@ var (
 		SendByBackEnd, SendByBackEnd, SendByBackEnd, SendByBrowser, SendByBrowser, Resend, Resend, Repeat, HangUp, Check, Check, Check, Check, Guess,
 		Cancel, Look, Look, WaitAsTold,
 	}
-	unusual = []Kind{Attack, Flood, Reset, Erase, NewPolicy, Remap, OtherFile}
+	unusual = []Kind{Attack, Exhaust, Flood, Reset, Erase, NewPolicy, Remap, OtherFile}
 	faults  = []Kind{
 		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight, OtherClock, LogClockStep, LogAway, LogSlow, CommitFails, CommitUnheard, CommitVague,
 		CallFails, CallUnheard, CallVague,
@@ -150,7 +151,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range fewEvents + r.IntN(15) {
 		p.add(r, ordinary[r.IntN(len(ordinary))])
 	}
-	for range r.IntN(4) {
+	for range r.IntN(6) {
 		p.add(r, unusual[r.IntN(len(unusual))])
 	}
 	for range 2 + r.IntN(7) {

@@ -22,6 +22,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 		put    func(*simulate.Replica)
 		oracle string
 	}{
+		"strangers may use up all places": {nil, "attackers stop no one else"},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
 			r.Parts.Limiter, r.Parts.Log = neverIncomplete{r.Parts.Limiter}, tellsNoHistory{r.Parts.Log}
 		}, "told wait"},
@@ -36,7 +37,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 		}, "refunds"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := simulate.Options{Break: c.put}
+			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
 			for seed := uint64(1); seed <= 1000; seed++ {
 				p := simulate.NewPlan(seed, 0)
 				for _, v := range simulate.Run(t, p, o).Violations {

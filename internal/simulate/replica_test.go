@@ -88,7 +88,7 @@ func policySet(p Plan, number int) policy.Set {
 	}
 	shared := policy.Purpose{
 		Name: "default", Policy: quota.Policy{Name: "default", Rules: rules}, Shares: []string{"default", "login"}, TTL: 5 * time.Minute,
-		CodeLength: 8, Alphabet: code.Unambiguous,
+		CodeLength: 8, Alphabet: code.Unambiguous, Reserve: map[string]int{"hour": 1, "day": 2},
 	}
 	login := shared
 	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
@@ -102,6 +102,17 @@ func policySet(p Plan, number int) policy.Set {
 		Checks: checks, Numbers: policy.Numbers{Everywhere: true},
 		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
 	}
+}
+
+func (w *world) policySet(number int) policy.Set {
+	s := policySet(w.plan, number)
+	for name, p := range s.Purposes {
+		if w.options.NoReserve {
+			p.Reserve = nil
+		}
+		s.Purposes[name] = p
+	}
+	return s
 }
 
 // start starts the replica of an index. life numbers its lives.
@@ -130,7 +141,7 @@ func (w *world) start(index, life int) *Replica {
 	}
 	tick := w.tick()
 	settings := verificationtest.Settings{
-		Set:   policySet(w.plan, w.policies[len(w.policies)-1].number),
+		Set:   w.policySet(w.policies[len(w.policies)-1].number),
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)

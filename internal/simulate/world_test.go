@@ -61,10 +61,10 @@ type world struct {
 	verifications map[string]string // by the ID of a send that was answered
 }
 
-// inForce is when a policy was put in force first.
+// inForce is from when until when replicas had policies; zero: they still have.
 type inForce struct {
-	at     time.Time
-	number int
+	number   int
+	from, to time.Time
 }
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
 	}
 	w.redis, w.log = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.logNow)
-	w.policies = []inForce{{w.begin, 0}}
+	w.policies = []inForce{{from: w.begin}}
 	if p.Split {
 		w.policies[0].number = split
 	}
@@ -239,6 +239,8 @@ type Options struct {
 	Trace bool
 	// Break changes a replica before it starts, for tests that put a mended bug back.
 	Break func(*Replica)
+	// NoReserve lets strangers' browsers use up all places.
+	NoReserve bool
 }
 
 // Run runs the world of a plan to its end.
