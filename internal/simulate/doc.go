@@ -12,9 +12,7 @@
 // (Zhou et al., SIGMOD 2021, section 4).
 //
 // Where a promise ends, so does its oracle:
-//   - After a step of the limiter's clock waits are not held (HeldAfterSteps); admission is held to the log's clock.
-//   - After a step of the log's clock admission is held to that clock, and of waits those that are told from then on. What is left of a
-//     rule is not compared with the rows, and a message may come twice, as after a crash.
+//   - After a step of the log's clock admission is held to that clock, and waits are not held. A message may come twice, as after a crash.
 //   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 4 s; that wait is held.
 //   - For a tick after limiter and log are back, a look may lack sends that the log let in alone; for a lease more where their process
 //     did not hear that the row was written; where it died, until the recipient's next send.

@@ -119,7 +119,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || Off[HeldAfterSteps] && w.hasStepped() {
+		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || !w.logNow().Equal(time.Now()) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
@@ -169,13 +169,6 @@ func (w *world) state(p *person) moment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return moment{p.busy, w.troubles}
-}
-
-// hasStepped reports whether the limiter's clock was set. Then waits on it differ from those on other clocks.
-func (w *world) hasStepped() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stepped
 }
 
 func (w *world) anyTrouble() bool {

@@ -153,11 +153,9 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 }
 
 // age returns how long before an instant a send was admitted, by the limiter's clock or else by the log's. After a step of the limiter's
-// clock only the log's is valid, and a send may have waited for the log for some seconds.
+// clock only the log's is valid.
 func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
 	switch {
-	case l.stepped && Off[HeldAfterSteps]:
-		return at.Sub(row.LoggedAt) + 6*time.Second
 	case l.stepped || l.logStepped:
 		return at.Sub(row.LoggedAt)
 	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):

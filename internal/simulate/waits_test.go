@@ -15,7 +15,7 @@ import (
 
 // toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
 func (l *ledger) toldWaits() {
-	if l.stepped && Off[HeldAfterSteps] || l.logStepped {
+	if l.logStepped {
 		return
 	}
 	for _, q := range l.requests {
@@ -107,10 +107,10 @@ func (l *ledger) exactRefunds() {
 			}
 			used := told.Limit - told.Remaining
 			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
-			if !undone && !(l.stepped && Off[HeldAfterSteps]) && l.crashes == 0 && l.movedWrites == 0 && used > min(told.Limit, atMost) {
+			if !undone && l.crashes == 0 && l.movedWrites == 0 && used > min(told.Limit, atMost) {
 				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
 			}
-			if !(l.stepped && Off[HeldAfterSteps]) && used < min(told.Limit, surely) {
+			if used < min(told.Limit, surely) {
 				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
 			}
 		}
