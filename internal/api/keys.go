@@ -79,7 +79,10 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		key.used.Store(now.UnixMilli())
 		switch {
 		case !key.hasScope(r.scope):
-			return &server.Problem{Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + "."}
+			return &server.Problem{
+				Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + ".",
+				Extra: map[string]any{"scope": r.scope},
+			}
 		case r.secret != "" && key.Kind != verification.Secret:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
 		}

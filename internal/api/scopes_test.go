@@ -32,10 +32,10 @@ func scoped(t *testing.T) *echo.Echo {
 func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 	t.Helper()
 	w := client{t, e, "192.0.2.1", key}.do(method, strings.ReplaceAll(path, ":id", "x"), "{", "")
-	var p struct{ Type, Detail string }
+	var p struct{ Type, Detail, Scope string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
 	if w.Code == http.StatusForbidden {
-		if p.Type != "/problems/insufficient-scope" || p.Detail == "" || strings.Contains(w.Body.String(), "sk_") {
+		if p.Type != "/problems/insufficient-scope" || p.Scope == "" || !strings.HasSuffix(p.Detail, " "+p.Scope+".") || strings.Contains(w.Body.String(), "sk_") {
 			t.Errorf("%s %s with %s: %s", method, path, key, w.Body)
 		}
 		return false

@@ -61,7 +61,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/widget": "internal/bundle internal/compress internal/texts web",
-	"internal/server": "internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/verification",
+	"internal/server": "internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/page": "quota internal/brand internal/keyring internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page

@@ -40,7 +40,7 @@ var (
 		"Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one.")
 	Forbidden    = registerKind("forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that.")
 	ScopeMissing = registerKind("insufficient-scope", http.StatusForbidden, "Insufficient scope",
-		"The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done.")
+		"The API key has `scopes`, and the one that this request needs is not among them; `scope` names it. Nothing was done.")
 	NotFound = registerKind("not-found", http.StatusNotFound, "Not found",
 		"Page not found.")
 	MethodNotAllowed = registerKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",

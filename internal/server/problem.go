@@ -3,19 +3,23 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/texts"
 )
 
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that handlers can return it.
 type Problem struct {
 	Kind   Kind
-	Detail string         // a sentence for the developer; it never repeats a value from the request
+	Detail string         // an English sentence for the developer; it never repeats a value from the request
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
 }
@@ -72,10 +76,17 @@ func writeProblem(c echo.Context, p *Problem) error {
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
 	}
+	html := wantsHTML(c)
+	if !html {
+		words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
+		p = p.in(words)
+		h.Set("Content-Language", words.Lang())
+		h.Add("Vary", "Accept-Language")
+	}
 	if c.Request().Method == http.MethodHead {
 		return c.NoContent(p.Kind.Status)
 	}
-	if wantsHTML(c) {
+	if html {
 		return writePage(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
 	}
 	body, err := json.Marshal(p)
@@ -84,6 +95,26 @@ func writeProblem(c echo.Context, p *Problem) error {
 	}
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
+
+// in returns the problem with title and detail in a language; English stays as it is. Where English has a detail of its own, other languages
+// have that of the slug or reason.
+func (p *Problem) in(words texts.Words) *Problem {
+	reason, _ := p.Extra["reason"].(string)
+	if p.Extra["may_have_counted"] == true {
+		reason = "uncertain"
+	}
+	title, detail := words.Problem(p.Kind.Slug, reason)
+	if title == "" {
+		return p
+	}
+	told := *p
+	told.Kind.Title = title
+	told.Detail = placeholder.ReplaceAllStringFunc(detail, func(name string) string { return fmt.Sprint(p.Extra[name[1:len(name)-1]]) })
+	return &told
+}
+
+// placeholder matches a member's name in a translated detail, such as {retry_after}.
+var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after one.
 const retryUnavailable = 2

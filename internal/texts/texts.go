@@ -3,10 +3,11 @@
 // {n} things has a form for each plural category of its language in CLDR: ".one" and ".other" in English, six in Arabic.
 //
 // All files have the sections of the page and the widget. Without the section of replies or the console, a file's language is not offered
-// there. Mails and text messages are templates, which package templates embeds.
+// there. Problems of the API have a section in each language but English, whose texts are in package server. Mails and text messages are templates, which package templates embeds.
 package texts
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,8 @@ const (
 	Phone   = "phone" // what the page says otherwise of text messages and numbers
 	Console = "console"
 	Replies = "replies" // for the person whose code it is
+
+	Problems = "problems" // of the API: titles by "slug.title", details by "slug" and "slug.reason"; English ones are in package server
 )
 
 // Words are all texts in one language.
@@ -117,7 +120,13 @@ func ForPage(locales string) Words {
 	return matchBaseLanguage(PageLanguages(), locales, PageLanguages()[0])
 }
 
+// maxLocales bounds what is read of a list of languages, in bytes: one of 16 KiB takes milliseconds.
+const maxLocales = 500
+
 func matchBaseLanguage(all []Words, locales string, otherwise Words) Words {
+	if len(locales) > maxLocales {
+		return otherwise
+	}
 	wanted, _, err := language.ParseAcceptLanguage(locales)
 	if err != nil {
 		return otherwise
@@ -131,6 +140,13 @@ func matchBaseLanguage(all []Words, locales string, otherwise Words) Words {
 		}
 	}
 	return otherwise
+}
+
+// Problem returns the title of a problem of the API, and its detail: that of the reason, or of the slug if the reason is empty or has none.
+// They show "{name}" where the problem's member goes. Both are empty in English.
+func (w Words) Problem(slug, reason string) (title, detail string) {
+	all := w.sections[Problems]
+	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }
 
 // Section returns the texts of one section by key.
