@@ -53,8 +53,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
-	case v.Class != SecretKey && v.Holder != "":
-		return in, BadRequestf("a browser holds its verifications by their IDs")
+	case v.Class == KnownBrowser && v.Holder != "":
+		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
 	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder,

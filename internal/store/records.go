@@ -58,7 +58,7 @@ type Verification struct {
 	Recipient   recipient.Hash    `column:"recipient,send"`
 	To          string            `column:"masked,send"`      // masked
 	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
-	Holder      string            `column:"holder,send"`      // requests with the same holder may resend without the ID; empty: none may
+	Holder      string            `column:"holder,send"`      // requests with the same holder may resend without the ID; empty: a browser opened it
 	Class       Class             `column:"class,send"`       // of the caller that opened it; the classes have separate bounds on failed checks
 	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes from which the code is derived; stored nowhere else
 	KeyID       string            `column:"key_id,send"`      // names the key in the ring from which the code is derived

@@ -3,6 +3,7 @@ package verification
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -99,7 +100,10 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
-	if a.class == store.SecretKey {
+	switch {
+	case a.Stranger:
+		a.holder = rand.Text() // no other request has it
+	case a.Kind == Secret:
 		a.holder = a.holderHash()
 	}
 	return a, nil

@@ -16,6 +16,7 @@ import (
 func TestResend(t *testing.T) {
 	session := func(id string) func(*verification.Ask) { return func(a *verification.Ask) { a.Session = id } }
 	browser := func(a *verification.Ask) { a.Caller = vtest.Browser }
+	stranger := func(a *verification.Ask) { a.Stranger = true }
 	type row struct {
 		first, again func(*verification.Ask)
 		named        bool // the second request names the first's verification
@@ -32,6 +33,8 @@ func TestResend(t *testing.T) {
 		"browser that names it and nothing else": {first: browser, named: true, same: true,
 			again: func(a *verification.Ask) { *a = verification.Ask{Caller: vtest.Browser} }},
 		"browser after browser": {first: browser, again: browser},
+		"strangers":             {first: stranger, again: stranger},
+		"stranger, named":       {first: stranger, again: stranger, named: true, same: true},
 		"folded address":        {again: func(a *verification.Ask) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
 	}, nil, func(r *vtest.Rig, c row) {
 		ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
@@ -57,12 +60,14 @@ func TestResend(t *testing.T) {
 // To a browser a verification that a back end opened is as unknown as one that never was. A back end may use what a browser opened.
 func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		id := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID
+		forStranger := vtest.BackEnd
+		forStranger.Stranger = true
+		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID, r.Send(vtest.AskFor("bob@example.com", vtest.By(forStranger))).View.ID
 		r.Sleep(time.Minute)
-		for _, asked := range []string{id, "unknown"} {
+		for _, asked := range []string{mine, theirs, "unknown"} {
 			for what, err := range map[string]error{
 				"look":   vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, asked)),
-				"check":  vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, asked, r.Code(0))),
+				"check":  vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, asked, "000000")),
 				"cancel": vtest.Err(r.Svc.Cancel(r.Context(), vtest.Browser, asked)),
 				"resend": r.SendError(verification.Ask{Caller: vtest.Browser, Resend: asked}),
 			} {
@@ -71,12 +76,14 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 				}
 			}
 		}
-		r.WantMails(1)
-		r.WantLine("the back end's", "pending 5", r.Get(id).State, r.Get(id).AttemptsRemaining)
-		r.WantApproved(id, r.Code(0))
+		r.WantMails(2)
+		for _, id := range []string{mine, theirs} {
+			r.WantLine("the back end's", "pending 5", r.Get(id).State, r.Get(id).AttemptsRemaining)
+			r.Want("canceled by it", r.Cancel(id).State, "canceled")
+		}
 		own := r.Send(byBrowser(vtest.Ana)).View.ID
 		r.Sleep(time.Minute)
-		r.WantLine("a back end sends the browser's again", own+" true", r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(1) == r.Code(2))
+		r.WantLine("a back end sends the browser's again", own+" true", r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
 		r.Want("and cancels it", r.Cancel(own).State, "canceled")
 	})
 }

@@ -83,7 +83,7 @@ func badIntents(t *testing.T, f *Fixture) {
 		"not UTF-8":        func(in *store.Intent) { in.Send.Locale = "\xff" },
 		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
-		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "s:1" },
+		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.KnownBrowser, "s:1" },
 		"long":             func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
 		"NUL in the join":  func(in *store.Intent) { in.Join = "\x00" },
 		"observed comma":   func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
