@@ -106,11 +106,13 @@ const (
 const (
 	MaxFlights  = 2000 // sends of a channel in memory, whose leases are renewed; more than are delivered within one lease
 	MaxOutcomes = 256  // outcomes not yet in the log; so many mails can be sent twice if a process dies while the log is unavailable
-	StopWait    = 10 * time.Second
 
 	refundBatch   = 64  // refunds repeated in one tick
 	takeOverBatch = 500 // rows taken over in one statement
 )
+
+// StopWait is how long a stop waits for the attempts under way.
+var StopWait = 10 * time.Second
 
 // Parts are the dependencies of an outbox.
 type Parts struct {
@@ -180,7 +182,12 @@ func New(c Config, p Parts) *Outbox {
 // Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the attempts in flight, at most StopWait, and
 // returns. Unfinished rows are not lost: another replica, or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
-	ticks, renewals := time.Tick(o.Tick), time.Tick(o.Lease/4)
+	ended := make(chan struct{})
+	var keeper sync.WaitGroup
+	keeper.Go(func() { o.keepLeases(ended) })
+	defer keeper.Wait()
+	defer close(ended)
+	ticks := time.Tick(o.Tick)
 	o.tick(ctx)
 	for {
 		select {
@@ -189,8 +196,6 @@ func (o *Outbox) Run(ctx context.Context) {
 			return
 		case <-o.wake:
 			o.syncPending(o.base)
-		case <-renewals:
-			o.renew(ctx)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -209,16 +214,11 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 func (o *Outbox) stop() {
 	done := make(chan struct{})
 	go func() { o.work.Wait(); close(done) }()
-	patience, renewals := time.After(StopWait), time.Tick(o.Lease/4)
-	for waiting := true; waiting; {
-		select {
-		case <-done:
-			waiting = false
-		case <-renewals:
-			o.renew(o.base)
-		case <-patience:
-			o.halt()
-		}
+	select {
+	case <-done:
+	case <-time.After(StopWait):
+		o.halt()
+		<-done
 	}
 	o.syncPending(context.Background())
 	o.halt()
@@ -244,14 +244,28 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.takeOverIfReady(ctx)
 }
 
+// keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a statement that hangs must not end the
+// leases of mails under way, which another replica would then send again.
+func (o *Outbox) keepLeases(ended <-chan struct{}) {
+	for renewals := time.Tick(o.Lease / 4); ; {
+		select {
+		case <-ended:
+			return
+		case <-renewals:
+			o.renew(o.base)
+		}
+	}
+}
+
+// renew renews the leases that are due for it. It ends in time for two more attempts within a lease.
 func (o *Outbox) renew(ctx context.Context) {
 	held := o.leasesToRenew()
 	if len(held) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
-	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && ctx.Err() == nil {
+	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
 		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)
 	}
 }

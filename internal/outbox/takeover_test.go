@@ -84,6 +84,22 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 	}
 }
 
+// A limiter that hangs keeps no lease from being renewed: another replica would send the mail again.
+func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		release := make(chan struct{})
+		r.MailServer.Answer(vtest.Hang(release))
+		a := r.SendTo(vtest.Ana)
+		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return quota.ErrUnavailable })
+		r.Svc.Queue.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"}) // repeated at each tick
+		r.Sleep(9 * time.Minute)
+		r.Want("the attempt", r.Get(a.View.ID).Send.Attempt, 1)
+		close(release)
+		r.Sleep(time.Second)
+		r.WantStatus(a, "sent")
+	})
+}
+
 // The mail is out, and the log is away: no process sends it again, however long that lasts. The outcome is written within a second
 // once the log is back.
 func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
