@@ -54,7 +54,7 @@ var edges = map[string]string{
 	"internal/jobs":     "internal/policy internal/store",
 	"internal/limits":   "quota", // not internal/gates: it asks an interface
 	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
-		"internal/recipient internal/proof internal/store", // not internal/outbox: it hands over to an interface
+		"internal/recipient internal/proof internal/store internal/store/gate", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/vault internal/verification",
 	"internal/support": "quota internal/verification internal/policy internal/vault internal/code internal/message " +
 		"internal/recipient internal/store",
@@ -148,7 +148,7 @@ var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/page":  "internal/bundle internal/delivery", // one test has a postman
 	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
-	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/delivery",
+	"internal/verification":        "internal/store/sqlite internal/outbox internal/delivery quota/quotahttp",                          // as answers are written
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
 	"internal/e2e/faults":          "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota",    // read the log after a run

@@ -149,14 +149,8 @@ func SpellingsBucket(app string, mailbox recipient.Hash) string {
 	return bucket(app, recipient.Email, "", Spellings, mailbox.String())
 }
 
-// WithoutSpellings returns a decision for browsers without the rule on spellings. If that rule refuses, it stays, but with its limit as
-// Used and its wait as ResetAfter: the true counts would reveal requests for other spellings.
+// WithoutSpellings returns a decision, with a list of rules of its own, without the rule on spellings unless that refuses.
 func WithoutSpellings(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Scope == Spellings && s.RetryAfter == 0 })
-	for i, s := range d.Rules {
-		if s.Scope == Spellings {
-			d.Rules[i].Used, d.Rules[i].ResetAfter = s.Limit, s.RetryAfter
-		}
-	}
 	return d
 }

@@ -62,6 +62,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, PurposeSeparator) }):
 		return in, BadRequestf("a purpose has control characters")
+	case len(v.Replaces) > MaxReplaces || !ValidTexts(strings.Join(v.Replaces, RuleSeparator)):
+		return in, BadRequestf("a verification replaces at most %d others", MaxReplaces)
 	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, RuleSeparator) }):
 		return in, BadRequestf("an observed rule has no name, or one with a comma")
 	}

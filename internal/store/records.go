@@ -75,8 +75,15 @@ type Verification struct {
 	CanceledAt  time.Time         `column:"canceled_at"`      // zero: not canceled
 	RedeemedAt  time.Time         `column:"redeemed_at"`      // zero: its proof was not redeemed
 	RedeemedBy  []byte            `column:"redeemed_by,null"` // hash of the Idempotency-Key of the redemption; empty: it had none
+	Replaces    []string          `column:"replaces,send"`    // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
 	Forgiven    int               `column:"forgiven"`         // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
 }
+
+// MaxReplaces bounds Verification.Replaces, so that its text has at most MaxText bytes.
+const MaxReplaces = 16
+
+// Chain returns the ID of v and those of the verifications that it replaces, newest first.
+func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replaces...) }
 
 // Send is one row of the log: a send, or one or more refusals by one rule.
 type Send struct {

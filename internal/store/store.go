@@ -170,6 +170,9 @@ type Counts interface {
 	// the one on the named clock if the row has an instant on it that agrees with the log's to MaxClockSkew, else on the log's. With LogClock, at is ignored and
 	// the log's time is used. The returned time is always on the log's clock.
 	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	// HistoryOf is HistoryAt. own are those of the events that are sends of the named verifications.
+	HistoryOf(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time,
+		verifications []string) (all, own []quota.Event, err error)
 	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
 	// the time on the log's clock. The instant of an event is the send's end.
 	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)

@@ -46,6 +46,7 @@ type asked struct {
 	buckets   map[quota.Scope]string // of the subject; do not change
 	holder    string
 	join      string
+	chain     []string    // IDs of the verification to join, if a resend names one, and of those that it replaces
 	joinClass store.Class // of the verification to join
 	class     store.Class // of the request: decides its limits, and is that of a verification which it opens
 	longCode  bool        // a new code has at least LongCode characters
@@ -142,6 +143,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
+	a.chain = v.Chain()
 	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.joinClass = v.Class
 	a.Reference = cmp.Or(a.Reference, v.Reference)

@@ -51,7 +51,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	if err != nil {
 		return CheckResult{}, err
 	}
-	checked, err := s.compare(ctx, id, entered)
+	checked, err := s.compare(ctx, c, id, entered)
 	if (checked.Valid || checked.uncompared) && len(counted.Buckets) > 0 {
 		s.Outbox.RefundLater(counted.ID, counted.Buckets)
 	}
@@ -72,13 +72,13 @@ func NormalizeCode(s code.Shape, typed string) (string, error) {
 
 // compare counts an attempt in the log. If the log counted it, compare compares the codes, and approves if they are equal. Errors:
 // ErrNotFound, *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
-func (s *Service) compare(ctx context.Context, id, entered string) (CheckResult, error) {
+func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (CheckResult, error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
 	case err != nil:
 		return CheckResult{uncompared: true}, s.mapStoreError(ctx, err)
 	case !counted && StateOf(v, now) == Pending:
-		return CheckResult{uncompared: true}, s.lockoutError(ctx, v)
+		return CheckResult{uncompared: true}, s.lockoutError(ctx, c, v)
 	case !counted:
 		ended := s.checkResult(v, now, "ended", false)
 		ended.uncompared = true

@@ -41,7 +41,7 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	case !d.Admitted:
 		worst, _ := d.Blocking()
 		s.countRefusedCheck(ch, c.App, worst.Name)
-		return r, &TooManyChecksError{RetryAfter: worst.RetryAfter}
+		return r, tooManyChecks(c, worst.Rule, worst.RetryAfter, d.At)
 	case over:
 		s.countCheckOverBound(ch, c.App)
 	}
@@ -63,7 +63,7 @@ func appBoundExceeded(d quota.Decision) bool {
 
 // lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the
 // log does not answer. It caches and records the lockout.
-func (s *Service) lockoutError(ctx context.Context, v store.Verification) error {
+func (s *Service) lockoutError(ctx context.Context, c Caller, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
 		return s.mapStoreError(ctx, err)
@@ -76,7 +76,10 @@ func (s *Service) lockoutError(ctx context.Context, v store.Verification) error 
 			Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: out.Wait, Count: 1,
 		}, quota.Recipient)
 	}
-	return &TooManyChecksError{RetryAfter: max(out.Wait, time.Second)} // the lockout may have ended meanwhile
+	if out.Wait <= 0 { // it ended meanwhile
+		return &TooManyChecksError{RetryAfter: time.Second}
+	}
+	return tooManyChecks(c, lockoutRule, out.Wait, s.Now())
 }
 
 // alarm counts events by name, for a log line at most once every alarmEvery.

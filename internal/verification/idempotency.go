@@ -90,7 +90,7 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	}
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
-	d = RedactQuota(d, a.Caller, StateOf(done.Verification, done.Now))
+	d = s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.Chain())
 	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil
 }
 

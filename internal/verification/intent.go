@@ -49,6 +49,7 @@ func (s *Service) newVerification(a asked) (store.Verification, error) {
 		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Sealed: sealed, Holder: a.holder, Class: a.class, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(),
 		Alphabet: string(a.purpose.Alphabet), Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
+		Replaces: a.chain[:min(len(a.chain), store.MaxReplaces)],
 	}, nil
 }
 

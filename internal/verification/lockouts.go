@@ -7,12 +7,15 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/quota"
 )
 
 // ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that
 // the same class of callers requested.
 const ChecksRule = "checks"
+
+var lockoutRule = quota.Rule{Name: ChecksRule, Scope: quota.Recipient, Limit: gate.FailureLimit, Window: gate.FailureWindow}
 
 // lockoutKey identifies a lockout: of a recipient, for codes that one class of callers requested.
 type lockoutKey struct {
@@ -79,7 +82,9 @@ func (s *Service) cachedLockout(a asked) time.Duration {
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
 func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
 	s.recordRefusal(a, "refused", ChecksRule, quota.Recipient, wait)
-	return &TooManyChecksError{RetryAfter: wait, Send: true}
+	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())
+	refused.Send = true
+	return refused
 }
 
 // ForgetLockouts drops the cached lockouts of a recipient, after a reset.

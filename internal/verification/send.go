@@ -65,7 +65,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(a, decision, "refused"), nil
+		return s.refusalAnswer(ctx, a, decision, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, a, c, decision)
 	switch {
@@ -96,7 +96,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	case err != nil:
 		return &Answer{}, err
 	case !d.Allowed():
-		refusal := s.refusalAnswer(a, d, "refused")
+		refusal := s.refusalAnswer(ctx, a, d, "refused")
 		return &refusal, nil
 	case lockout > 0:
 		return &Answer{}, s.refusedByLockout(a, lockout)
@@ -170,7 +170,21 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 		d = s.refreshStates(ctx, a, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
-	return Answer{Admitted: true, View: seen, Quota: RedactQuota(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
+	var told quota.Decision
+	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
+		told = RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}})
+	} else {
+		told = s.redact(context.WithoutCancel(ctx), a.subject, d, a.Caller, Pending, begun.Verification.Chain())
+	}
+	return Answer{Admitted: true, View: seen, Quota: told, Policy: a.purpose.Policy}, nil
+}
+
+// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the log's.
+func sendEvent(s store.Send, clock string) quota.Event {
+	if clock == store.LogClock {
+		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
+	}
+	return quota.Event{ID: string(s.ID[:]), At: s.TakenAt}
 }
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
@@ -201,15 +215,16 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
-	return s.refusalAnswer(a, d, "refused_by_log")
+	return s.refusalAnswer(ctx, a, d, "refused_by_log")
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(a asked, d quota.Decision, outcome string) Answer {
+func (s *Service) refusalAnswer(ctx context.Context, a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
-	return Answer{Quota: RedactQuota(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.own, a.chain), Policy: a.purpose.Policy, View: seen}
 }
 
 // LongCode is the minimum length of a browser's new code while the app's bound on failed checks is exceeded. It makes a guess a hundred

@@ -116,11 +116,12 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
 	}
 	p = p.ForChannel(v.Channel)
-	d, err := s.peek(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
+	of := subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p)
+	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: RedactQuota(d, c, StateOf(v, now)), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: s.redact(ctx, of, d, c, StateOf(v, now), v.Chain()), Policy: p.Policy}, nil
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
@@ -151,7 +152,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: RedactQuota(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	return Answer{Quota: RedactQuota(d, c, "", Sends{}), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
@@ -219,45 +220,4 @@ func (s *Service) Channels(purpose string) []ChannelInfo {
 		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.ServedCountries()})
 	}
 	return offers
-}
-
-// RedactQuota returns the part of a decision that the caller may see. The states of a recipient's rules reveal whether and when others
-// requested a code for it. So a browser sees them only after a send of its own, which costs quota and reaches the recipient. own is
-// the state of the verification that the caller names or has just opened; empty: none.
-//
-// A secret key sees every public rule. So does a browser while its verification is pending, but the rule on spellings only while
-// that refuses. Any other browser sees only the rule that refuses it, if one does.
-func RedactQuota(d quota.Decision, c Caller, own State) quota.Decision {
-	d = d.Public()
-	if c.Kind == Secret {
-		return d
-	}
-	d = policy.WithoutSpellings(d)
-	if own == Pending {
-		return d
-	}
-	rule, refused := visibleRefusal(d)
-	d.Rules = nil
-	if refused {
-		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
-		d.Rules = []quota.State{rule}
-	}
-	return d
-}
-
-// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope that blocks longest or, if none of these
-// blocks, the rule on the recipient that blocks longest. False: no rule blocks. So a client over its own limits gets the same answer
-// for every recipient.
-func visibleRefusal(d quota.Decision) (quota.State, bool) {
-	wide := d
-	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
-	if s, blocks := wide.Blocking(); blocks {
-		return s, true
-	}
-	return d.Blocking()
-}
-
-// wider are the scopes that count the events of many recipients. Others count as the recipient's.
-var wider = []quota.Scope{
-	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
 }

@@ -73,7 +73,8 @@ CREATE TABLE verifications (
     key_id       text        NOT NULL,
     alphabet     text        NOT NULL,             -- of the code
     locale       text        NOT NULL,
-    reference    text        NOT NULL
+    reference    text        NOT NULL,
+    replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
 ) WITH (fillfactor = 80);
 
 -- Retention. Rows come in the order of their time, so ranges of pages tell it: no entry for each row.

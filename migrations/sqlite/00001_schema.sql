@@ -31,7 +31,8 @@ CREATE TABLE verifications (
     key_id       TEXT    NOT NULL,
     alphabet     TEXT    NOT NULL,
     locale       TEXT    NOT NULL,
-    reference    TEXT    NOT NULL
+    reference    TEXT    NOT NULL,
+    replaces     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,14 @@ type kept struct {
 	to       recipient.Recipient
 	attempts int
 	taken    string
+	own      []quota.Event // its sends, and those of the verification that it replaces
+}
+
+func (c *Codes) redact(d quota.Decision, by verification.Caller, k *kept) quota.Decision {
+	if k == nil {
+		return verification.RedactQuota(d, by, "", verification.Sends{})
+	}
+	return verification.RedactQuota(d, by, c.seen(k).State, verification.Sends{Own: k.own})
 }
 
 // DefaultRules is the default policy.
@@ -143,6 +152,7 @@ func (c *Codes) settle(k *kept, status store.Status) {
 		for _, bucket := range c.bucketsOf(k.to, verification.Caller{}) {
 			_ = c.limiter.Refund(context.Background(), k.taken, bucket)
 		}
+		k.own = slices.DeleteFunc(k.own, func(e quota.Event) bool { return e.ID == k.taken })
 	}
 }
 
@@ -162,15 +172,11 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	if k := c.byKey[ask.Key]; k != nil {
 		d, err := c.peek(ctx, k.to, ask.Caller)
-		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: verification.RedactQuota(d, ask.Caller, c.seen(k).State)}, err
+		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: c.redact(d, ask.Caller, k)}, err
 	}
 	old, ok := c.byID[ask.Resend]
 	if ask.Resend != "" && !ok {
 		return verification.Answer{}, verification.ErrNotFound
-	}
-	var own verification.State
-	if ok {
-		own = c.seen(old).State
 	}
 	if ok && ask.To == "" {
 		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
@@ -184,7 +190,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	if c.barred[to.Address()].After(c.now()) {
 		d, err := c.peek(ctx, to, ask.Caller)
-		return refused(d, ask.Caller, own, to), err
+		return c.refused(d, ask.Caller, old, to), err
 	}
 	if err := c.lockedOut(true); err != nil {
 		return verification.Answer{}, err
@@ -195,10 +201,11 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return verification.Answer{}, err
 	}
 	if !d.Admitted {
-		return refused(d, ask.Caller, own, to), nil
+		return c.refused(d, ask.Caller, old, to), nil
 	}
 	c.sends++
 	k := c.opened(old, to)
+	k.own = append(k.own, quota.Event{ID: id, At: d.At})
 	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
 	if ask.Key != "" {
 		c.byKey[ask.Key] = k
@@ -206,11 +213,11 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if c.Immediately != "" {
 		c.settle(k, c.Immediately)
 	}
-	return verification.Answer{Admitted: true, View: c.seen(k), Quota: verification.RedactQuota(d, ask.Caller, verification.Pending)}, nil
+	return verification.Answer{Admitted: true, View: c.seen(k), Quota: c.redact(d, ask.Caller, k)}, nil
 }
 
-func refused(d quota.Decision, by verification.Caller, own verification.State, to recipient.Recipient) verification.Answer {
-	return verification.Answer{Quota: verification.RedactQuota(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
+func (c *Codes) refused(d quota.Decision, by verification.Caller, old *kept, to recipient.Recipient) verification.Answer {
+	return verification.Answer{Quota: c.redact(d, by, old), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
 }
 
 // sendID makes a UUIDv7 from the time and n.
@@ -225,7 +232,11 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 	if old == nil || c.seen(old).State != verification.Pending || old.view.ExpiresAt.Sub(c.now()) < minLife {
 		now := c.now()
 		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
-		old = &kept{to: to, view: verification.View{
+		var own []quota.Event
+		if old != nil {
+			own = slices.Clone(old.own)
+		}
+		old = &kept{to: to, own: own, view: verification.View{
 			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
 		}}
 		c.byID[id] = old
@@ -259,7 +270,7 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 		return verification.Answer{}, verification.ErrNotFound
 	}
 	d, err := c.peek(ctx, k.to, caller)
-	return verification.Answer{View: c.seen(k), Quota: verification.RedactQuota(d, caller, c.seen(k).State)}, err
+	return verification.Answer{View: c.seen(k), Quota: c.redact(d, caller, k)}, err
 }
 
 // Check implements page.Codes.

@@ -76,10 +76,11 @@ const ResendWithin = 24 * time.Hour
 // CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and
 // LoggedAt is the send's end.
 type CountedSend struct {
-	ID       uuid.UUID
-	Clock    string
-	TakenAt  time.Time
-	LoggedAt time.Time
+	ID           uuid.UUID
+	Clock        string
+	TakenAt      time.Time
+	LoggedAt     time.Time
+	Verification string // ID; only read for a history
 }
 
 // age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the log's clock differs by at most

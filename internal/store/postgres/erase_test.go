@@ -27,7 +27,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"failures": {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
 	"minutes":  {nothing: `field value minute`},
 	"verifications": {
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class redeemed_at redeemed_by`, // redeemed_by: the keyed hash of an Idempotency-Key
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by`, // redeemed_by: the keyed hash of an Idempotency-Key
 		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
 	},
 	"act_people": {nothing: `act`, erased: `masked`, hash: `recipient`},

@@ -32,6 +32,9 @@ func (m *model) read(*rapid.T) {
 	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
 	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
 	m.same("HistoryAt", func(f *storetest.Fixture) []any { return answers(f.HistoryAt(m.ctx, bucket, within, clock, at)) })
+	m.same("HistoryOf", func(f *storetest.Fixture) []any {
+		return answers(f.HistoryOf(m.ctx, bucket, within, clock, at, []string{id}))
+	})
 	m.same("Latest", func(f *storetest.Fixture) []any {
 		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
 	})

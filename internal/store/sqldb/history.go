@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sendcode/internal/store"
@@ -28,14 +29,14 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 // index on app, channel and purpose, which would read the rows of all recipients.
 func (d *Dialect) CountedInBucketSQL() string {
 	return `
-SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
   AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE AND (s.counts = {{true}}) IS TRUE
   AND ` + d.Since("@after")
 }
 
 func pastFields(p *gate.CountedSend) []any {
-	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
+	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}, &p.Verification}
 }
 
 // rejectedSQL selects the rejected sends of a recipient that ended after @after.
@@ -71,9 +72,26 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at time.Time) ([]quota.Event, time.Time, error) {
+	rows, at, now, err := readPast(ctx, db, b, within, at)
+	return gate.EventsBefore(rows, within, clock, at, now), now, err
+}
+
+// HistoryOf implements Counts.
+func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time,
+	verifications []string) (all, own []quota.Event, err error) {
+	rows, at, now, err := readPast(ctx, db, b, within, at)
+	all = gate.EventsBefore(rows, within, clock, at, now)
+	rows = slices.DeleteFunc(rows, func(p gate.CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
+	return all, gate.EventsBefore(rows, within, clock, at, now), err
+}
+
+// readPast returns the counted sends of a bucket that can be younger than within on any clock, the instant after the read on a clock that
+// showed at before it, and the log's time.
+func readPast(ctx context.Context, db *DB, b store.Bucket, within time.Duration,
+	at time.Time) (rows []gate.CountedSend, then, now time.Time, err error) {
 	began := time.Now()
-	rows, now, err := readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
-	return gate.EventsBefore(rows, within, clock, at.Add(time.Since(began)), now), now, err
+	rows, now, err = readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
+	return rows, at.Add(time.Since(began)), now, err
 }
 
 // Rejected implements Counts.

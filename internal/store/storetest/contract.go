@@ -20,7 +20,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"claim":      {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},
 	"refused":    {refusalsAddUp, manyRefusals},
-	"read":       {story, countingSends, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts, codeStates},
+	"read":       {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections, heavyRecipients, hostileTexts, codeStates},
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs},
 	"events":     {eventOfASend, eventShares, eventsOnce},

@@ -91,6 +91,39 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
 }
 
+// HistoryOf tells the counted sends of a bucket, and those of the verifications that are named, by their age on the clock.
+func historyOfVerifications(t *testing.T, f *Fixture) {
+	bucket := func(in store.Intent) store.Bucket {
+		return store.Bucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+	}
+	one := f.Intent(1, TakenAt("redis", Epoch))
+	first := f.Admit(t, one)
+	f.Pass(time.Minute)
+	second := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Minute)), func(in *store.Intent) {
+		in.Verification.Replaces = []string{first.Verification.ID, "older"}
+	}))
+	f.Pass(time.Minute)
+	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(2*time.Minute))))
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
+	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
+	OK(t, err)
+	Equal(t, "the chain", v.Chain(), []string{v.ID, first.Verification.ID, "older"})
+	for _, c := range []struct {
+		of       []string
+		all, own int
+		within   time.Duration
+	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour}, {v.Chain(), 2, 1, 2 * time.Minute}} {
+		all, own := Must2(f.HistoryOf(t.Context(), bucket(one), c.within, "redis", Epoch.Add(2*time.Minute), c.of))(t)
+		Equal(t, "all", len(all), c.all)
+		Equal(t, "own", len(own), c.own)
+		if c.own == 2 {
+			Equal(t, "the first", own[0], quota.Event{ID: string(first.Send.ID[:]), At: Epoch})
+		}
+	}
+	one = f.Intent(2, func(in *store.Intent) { in.Verification.Replaces = make([]string, store.MaxReplaces+1) })
+	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
+}
+
 // CountedSends tells the sends that count, oldest first, on the clock that is asked for where they were taken on it.
 func countingSends(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour)))).Send

@@ -1,0 +1,139 @@
+package verification
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// A browser does not learn from an answer whether or when others requested codes for a recipient, as far as the truth about its own wait
+// allows. Of a rule that does not refuse it is told what follows from its own sends. A wait that depends on others' events is rounded up
+// to a whole instant, which stays the same in later answers.
+
+const (
+	roundedFrom = time.Hour // the shortest window of a rule whose waits are rounded
+	wholeTime   = 5 * time.Minute
+)
+
+// toldUntil returns the instant until which a browser is told that a rule refuses, which it does until ends: the next multiple of 5 minutes
+// in UTC if the rule's window is an hour or longer.
+func toldUntil(r quota.Rule, ends time.Time) time.Time {
+	if whole := ends.Truncate(wholeTime); r.Window >= roundedFrom && whole.Before(ends) {
+		return whole.Add(wholeTime)
+	}
+	return ends
+}
+
+// Sends are counted sends of a recipient on the clock of a decision, oldest first.
+type Sends struct {
+	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
+	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
+}
+
+// redact is RedactQuota. chain are the IDs of the verification that the caller names and of those that it replaces; none: it names none.
+// If the log does not answer, a browser is told what one without a verification is told.
+func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decision, c Caller, state State, chain []string) quota.Decision {
+	var sends Sends
+	if c.Kind != Secret && len(chain) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		var err error
+		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestWindow()+wholeTime, d.Clock, d.At, chain)
+		if err != nil {
+			s.Logger.WarnContext(ctx, "a browser is told less of its quota; the log did not answer", "error", err)
+			state = ""
+		}
+	}
+	return RedactQuota(d, c, state, sends)
+}
+
+// RedactQuota returns the part of a decision that the caller may see. state is that of the verification that the caller names or has just
+// opened; empty: none.
+//
+// A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of them while its verification is
+// pending, but the rule on spellings only while that refuses. Any other browser sees only the rule that refuses it, if one does.
+func RedactQuota(d quota.Decision, c Caller, state State, sends Sends) quota.Decision {
+	d = d.Public()
+	if c.Kind == Secret {
+		return d
+	}
+	d = policy.WithoutSpellings(d)
+	for i, rule := range d.Rules {
+		d.Rules[i] = sends.state(rule, d.At)
+	}
+	if state == Pending {
+		return d
+	}
+	rule, refused := visibleRefusal(d)
+	d.Rules = nil
+	if refused {
+		rule.Used, rule.ResetAfter = rule.Limit, rule.RetryAfter // hides by how much the limit was exceeded
+		d.Rules = []quota.State{rule}
+	}
+	return d
+}
+
+// state returns the state of a rule that a browser is told in place of the actual one. It is the state by the browser's own sends, unless
+// others' events make it wait longer: then the rule is used up until the actual instant, rounded up if the rule's window is an hour or
+// longer. So a look tells the rounded instant also after the actual one has passed.
+func (k Sends) state(actual quota.State, at time.Time) quota.State {
+	own := k.Own
+	if actual.Name == CarrierRule || !actual.Scope.Counted() {
+		own = nil
+	}
+	told := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
+	ends := at.Add(actual.RetryAfter)
+	switch {
+	case told.RetryAfter > 0 && told.RetryAfter == actual.RetryAfter,
+		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the log decides too
+		return told
+	case actual.RetryAfter == 0:
+		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)
+	}
+	if wait := toldUntil(actual.Rule, ends).Sub(at); wait > 0 {
+		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
+	}
+	return told
+}
+
+// tooManyChecks returns the error for the wait of a bound on failed checks at an instant, as a caller is told it.
+func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
+	if c.Kind != Secret {
+		wait = toldUntil(bound, at.Add(wait)).Sub(at)
+	}
+	return &TooManyChecksError{RetryAfter: wait}
+}
+
+// refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had used it up; zero if it did not, or if
+// its waits are not rounded. A send after that instant shows that the rule had ceased to refuse.
+func (k Sends) refusedUntil(r quota.Rule) (ends time.Time) {
+	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < roundedFrom || len(k.All) < r.Limit {
+		return ends
+	}
+	ends = k.All[len(k.All)-r.Limit].At.Add(r.Window)
+	if k.All[len(k.All)-1].At.Before(ends) && (len(k.Own) < r.Limit || k.Own[len(k.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
+		return ends
+	}
+	return time.Time{}
+}
+
+// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope that blocks longest or, if none of these
+// blocks, the rule on the recipient that blocks longest. False: no rule blocks. So a client over its own limits gets the same answer
+// for every recipient.
+func visibleRefusal(d quota.Decision) (quota.State, bool) {
+	wide := d
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
+	if s, blocks := wide.Blocking(); blocks {
+		return s, true
+	}
+	return d.Blocking()
+}
+
+// wider are the scopes that count the events of many recipients. Others count as the recipient's.
+var wider = []quota.Scope{
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
+}
