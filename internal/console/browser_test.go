@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,9 @@ func TestInABrowser(t *testing.T) {
 func everyPageFits(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
+	elsewhere := r.Browser()
+	elsewhere.From = "[2001:db8:1:2::9]:1"
+	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", "SamsungBrowser/28.0 CrOS")
 	w := openWindow(r, browser)
 	w.goTo("/admin/login")
 	w.fits("login")

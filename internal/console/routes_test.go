@@ -24,7 +24,7 @@ import (
 // a new route says which role may use it.
 var routes = map[string]auth.Role{
 	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "", "POST /admin/prefer": "",
-	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader,
+	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader, "POST /admin/sessions": auth.Reader,
 
 	"GET /admin": auth.Reader, "GET /admin/sends/:id": auth.Reader, "GET /admin/acts": auth.Reader, "POST /admin/search": auth.Reader, "GET /admin/policies": auth.Reader,
 	"GET /v1/admin/sends": auth.Reader, "GET /v1/admin/sends/:id": auth.Reader, "GET /v1/admin/acts": auth.Reader, "POST /v1/admin/search": auth.Reader,

@@ -25,6 +25,8 @@ type Session struct {
 	Via       string    `column:"via,add"`     // the login provider; empty: by password
 	Granted   string    `column:"granted,add"` // for a person without an account: the provider's claim that gave the role
 	Passed    bool      `column:"passed,add"`  // the second factor was checked at login
+	Network   string    `column:"network,add"` // the /24 or /48 of the login; empty: unknown
+	Browser   string    `column:"browser,add"` // browser and system, such as Firefox/Linux; empty: unknown
 	StartedAt time.Time `column:"started_at,add"`
 	SeenAt    time.Time `column:"seen_at,add"`
 	FactorAt  time.Time `column:"factor_at"` // MadeAt of the account's second factor; zero: it has none. Only read
@@ -43,22 +45,32 @@ type AccountStore interface {
 	Account(ctx context.Context, name string) (Account, error)
 	// Accounts returns all accounts, sorted by name.
 	Accounts(ctx context.Context) ([]Account, error)
+	Sessions
+	SecondFactors
+}
+
+// Sessions has the sessions of all accounts.
+type Sessions interface {
 	// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
 	// deletes sessions that started longer than life ago.
 	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
 	// Session returns a session and the time on the log's clock, or ErrNotFound.
 	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
+	// SessionsOf returns the account's sessions, the last used first. Some may have expired.
+	SessionsOf(ctx context.Context, account string) ([]Session, error)
 	// TouchSession sets the session's SeenAt to now.
 	TouchSession(ctx context.Context, id [32]byte) error
 	// EndSession deletes a session. It returns nil if there is none.
 	EndSession(ctx context.Context, id [32]byte) error
-	SecondFactors
+	// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the audit entry, whose Detail becomes
+	// their number. False: there is none, and nothing was changed.
+	EndSessions(ctx context.Context, account string, id *[32]byte, act AuditEntry) (bool, error)
 }
 
 // Validated validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
 // ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
-	if !ValidTexts(s.Account, s.Via, s.Granted) {
+	if !ValidTexts(s.Account, s.Via, s.Granted, s.Network, s.Browser) {
 		return act, BadRequestf("a text of a session can't be stored")
 	}
 	return act.Validated()

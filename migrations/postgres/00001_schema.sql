@@ -405,7 +405,9 @@ CREATE TABLE sessions (
     seen_at    timestamptz NOT NULL,
     via        text        NOT NULL DEFAULT '',    -- '': by password; 'oidc': by the provider
     granted    text        NOT NULL DEFAULT '',    -- what the provider said that gave a role where there is no account
-    passed     boolean     NOT NULL DEFAULT false  -- began with the second factor of then
+    passed     boolean     NOT NULL DEFAULT false, -- began with the second factor of then
+    network    text        NOT NULL DEFAULT '',    -- the /24 or /48 of the login
+    browser    text        NOT NULL DEFAULT ''     -- browser and system, such as Firefox/Linux
 );
 CREATE INDEX sessions_started ON sessions (started_at);
 

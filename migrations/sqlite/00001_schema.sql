@@ -256,7 +256,9 @@ CREATE TABLE sessions (
     seen_at    INTEGER NOT NULL,
     via        TEXT    NOT NULL DEFAULT '',
     granted    TEXT    NOT NULL DEFAULT '',
-    passed     INTEGER NOT NULL DEFAULT 0
+    passed     INTEGER NOT NULL DEFAULT 0,
+    network    TEXT    NOT NULL DEFAULT '',
+    browser    TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX sessions_started ON sessions (started_at);
 

@@ -95,7 +95,7 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open", "factor.add",
-		"factor.codes", "factor.remove", "factor.recovery", ActionPassword, ActionLogin, ActionExport,
+		"factor.codes", "factor.remove", "factor.recovery", "session.end", ActionPassword, ActionLogin, ActionExport,
 	} {
 		if texts.ForConsole("").Get("deed."+action) == "" {
 			t.Errorf("no word for %s", action)

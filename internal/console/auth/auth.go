@@ -73,6 +73,7 @@ func (a *Auth) Register(e *echo.Echo) {
 	}
 	e.GET(factorPage, a.factorPage, a.PageMiddleware(ActionFactor)...)
 	e.POST(factorPage, layout.Form(a.changeFactor), a.PageMiddleware(ActionFactor)...)
+	e.POST(sessionsPath, layout.Form(a.endSessions), a.PageMiddleware(ActionSession)...)
 	e.GET("/admin/accounts", a.accountsPage, a.PageMiddleware(ActionAccounts)...)
 	e.POST("/admin/accounts", layout.Form(a.changeAccount), a.PageMiddleware(ActionAccounts)...)
 }

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// factorView is the page on which people look after their own second factor.
+// factorView is the page on which people look after their own login: the second factor and the sessions.
 type factorView struct {
 	layout.Page
 	Account    string
@@ -30,6 +30,8 @@ type factorView struct {
 	Picture  picture
 	Kept     string   // the same, sealed for this session
 	Recovery []string // shown this once
+
+	Sessions []sessionView // empty while a second factor is set up
 }
 
 func (a *Auth) factorPage(c echo.Context) error {
@@ -46,6 +48,11 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 	}
 	if has {
 		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
+	}
+	if s.lacks == "" && v.Secret == "" && v.Recovery == nil {
+		if v.Sessions, err = a.listSessions(ctx, w, s); err != nil {
+			return err
+		}
 	}
 	return a.layout.Show(c, status, "factor", v)
 }

@@ -149,6 +149,11 @@ func (a *Auth) logout(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	return leave(c)
+}
+
+// leave deletes the session's cookie and leads to the login page.
+func leave(c echo.Context) error {
 	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
 	c.SetCookie(newCookie(c, cookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")

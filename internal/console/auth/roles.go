@@ -27,7 +27,7 @@ var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 // allowed are the actions that a role may do beyond those of the roles below it. A route names its action, and is refused to lower roles;
 // an action that is missing here is refused to everyone. Actions that change something are recorded under the same word.
 var allowed = map[Role][]string{
-	Reader: {ActionRead, ActionFactor}, // their own factor
+	Reader: {ActionRead, ActionFactor, ActionSession}, // their own
 	Operator: {
 		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal, ActionExport, ActionPreview,
 	},
@@ -41,6 +41,7 @@ const (
 
 	ActionPassword = "login.password" // the first half of it, where a second factor follows
 	ActionFactor   = "factor"         // a dot and what was done follow in the record
+	ActionSession  = "session"        // the same
 
 	ActionSuppress = "suppression.add"
 	ActionLift     = "suppression.lift"

@@ -13,6 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/policy"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
 
@@ -134,12 +136,17 @@ func (v session) isLive() bool {
 // skew is how far back the log's clock may have been set.
 const skew = 5 * time.Minute
 
-// ends returns when the session expires: idle after it was last seen, and absolute after its start at the latest.
+// ends returns when the session expires: idle after it was last seen, and absolute after its start at the latest; halfway after its start
+// if it lacks the code.
 func (v session) ends() time.Time {
-	if end := v.StartedAt.Add(absolute); end.Before(v.SeenAt.Add(idle)) {
-		return end
+	end := v.StartedAt.Add(absolute)
+	if v.lacks == lacksCode {
+		end = v.StartedAt.Add(halfway)
 	}
-	return v.SeenAt.Add(idle)
+	if last := v.SeenAt.Add(idle); last.Before(end) {
+		return last
+	}
+	return end
 }
 
 // currentSession returns the session of a request. It returns false if there is none, if it has ended, or if its account may no longer log
@@ -152,6 +159,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	ctx := c.Request().Context()
 	s, now, err := a.Store.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
+	v.lacks = v.missingFactor(a.DemandFactor)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return v, false, nil
@@ -167,8 +175,8 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	if bound := h.sessionBinding(key); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who, v.lacks = h.Actor, v.missingFactor(a.DemandFactor)
-	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
+	v.who = h.Actor
+	return v, true, nil
 }
 
 // holderOf returns the account that a session is of, as it is now; the zero holder if it may no longer log in that way.
@@ -211,6 +219,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	}
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
+	s.Network, s.Browser = policy.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}

@@ -41,7 +41,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	},
 	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
 	"accounts":        {nothing: `name role password identity made_at disabled_at`}, // of administrators
-	"sessions":        {nothing: `id account bound via granted passed started_at seen_at`},
+	"sessions":        {nothing: `id account bound via granted passed started_at seen_at network browser`},
 	"second_factors":  {nothing: `account sealed step made_at`},
 	"recovery_codes":  {nothing: `account hash`},
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word

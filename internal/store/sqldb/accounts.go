@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ UPDATE accounts SET role = COALESCE(@role, role), password = COALESCE(@password,
   disabled_at = CASE WHEN @disables THEN @disabled_at ELSE disabled_at END
 WHERE name = @name RETURNING role`
 
-	sessionFromSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
+	sessionFromSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE `
 )
 
 var accountSQL = `SELECT ` + accountTable.selectList() + ` FROM accounts a`
@@ -91,7 +92,7 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	return rows, err
 }
 
-// BeginSession implements AccountStore.
+// BeginSession implements Sessions.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
 	act, err := s.Validated(act)
 	if err != nil {
@@ -111,21 +112,51 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session implements AccountStore.
+// Session implements Sessions.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL,
+	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL+`s.id = @id`,
 		Args{"id": id})
 	return s, now, err
 }
 
-// TouchSession implements AccountStore.
+// SessionsOf implements Sessions.
+func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, error) {
+	if !store.ValidTexts(account) {
+		return nil, nil
+	}
+	return ReadAll(ctx, db, sessionTable.destinations,
+		`SELECT `+sessionTable.selectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`, Args{"account": account})
+}
+
+// TouchSession implements Sessions.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSession implements AccountStore.
+// EndSession implements Sessions.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err
+}
+
+// EndSessions implements Sessions.
+func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool, err error) {
+	act, err = store.Session{Account: account}.Validated(act)
+	if err != nil {
+		return false, err
+	}
+	statement, args := `DELETE FROM sessions WHERE account = @account`, Args{"account": account}
+	if id != nil {
+		statement, args["id"] = statement+` AND id = @id`, *id
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		n, err := q.Run(statement, args, nil)
+		if ended = n > 0; err != nil || !ended {
+			return err
+		}
+		act.Detail = strconv.FormatInt(n, 10)
+		return q.addAct(act)
+	})
+	return ended && err == nil, err
 }

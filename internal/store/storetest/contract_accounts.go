@@ -65,7 +65,8 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
-		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", Passed: n == 1}
+		s := store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", Passed: n == 1,
+			Network: "192.0.2.0/24", Browser: "Firefox/Linux"}
 		return Must(f.BeginSession(t.Context(), s, 12*time.Hour, f.Act()))(t)
 	}
 	find := func(n byte) error { return Err2(f.Session(t.Context(), [32]byte{n})) }
@@ -82,7 +83,39 @@ func sessions(t *testing.T, f *Fixture) {
 		OK(t, f.EndSession(t.Context(), [32]byte{2}))
 		Is(t, find(2), store.ErrNotFound)
 	}
-	f.Pass(12*time.Hour - time.Minute)
+	begin(5)
+	third := Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{6}, Account: "li"}, 12*time.Hour, f.Act()))(t)
+	fifth := first
+	fifth.ID, fifth.Bound, fifth.Passed, fifth.StartedAt = [32]byte{5}, [32]byte{9, 5}, false, f.Now
+	Equal(t, "of mei", Must(f.Replica.SessionsOf(t.Context(), "mei"))(t), []store.Session{first, fifth})
+	f.Pass(time.Microsecond)
+	OK(t, f.TouchSession(t.Context(), fifth.ID))
+	fifth.SeenAt = f.Now
+	Equal(t, "the last used first", Must(f.SessionsOf(t.Context(), "mei"))(t), []store.Session{fifth, first})
+	Equal(t, "of no name", Must(f.SessionsOf(t.Context(), "\x00"))(t), nil)
+	end := func(account string, id *[32]byte) bool {
+		return Must(f.EndSessions(t.Context(), account, id, f.Act()))(t)
+	}
+	acts := len(f.ListActs(t, store.AuditFilter{}))
+	for account, id := range map[string]*[32]byte{"li": &fifth.ID, "mei": {7}, "bo": nil} { // another's, unknown, none
+		Equal(t, "ended", end(account, id), false)
+	}
+	Is(t, Err(f.EndSessions(t.Context(), "\x00", nil, f.Act())), store.ErrBadRequest)
+	Equal(t, "acts of what was not done", len(f.ListActs(t, store.AuditFilter{})), acts)
+	Equal(t, "ended", end("mei", &fifth.ID), true)
+	Equal(t, "left", Must(f.SessionsOf(t.Context(), "mei"))(t), []store.Session{first})
+	begin(5)
+	Equal(t, "all ended", end("mei", nil), true)
+	Equal(t, "left", Must(f.SessionsOf(t.Context(), "mei"))(t), nil)
+	Equal(t, "of li", Must(f.SessionsOf(t.Context(), "li"))(t), []store.Session{third})
+	details := []string{}
+	for _, act := range f.ListActs(t, store.AuditFilter{}) {
+		details = append(details, act.Detail)
+	}
+	Equal(t, "numbers in the acts", details[:3], []string{"2", "3", "1"})
+
+	begin(1)
+	f.Pass(12 * time.Hour)
 	begin(3)
 	OK(t, find(1)) // to the microsecond
 	f.Pass(time.Microsecond)
