@@ -23,7 +23,7 @@ var reasonsInSource = regexp.MustCompile(`[iI]nvalid(?:Length)?\((?:[^"\n,]*, |"
 // sourceReasons returns all reasons of problems about a field.
 func sourceReasons(t *testing.T) []string {
 	all := map[string]bool{}
-	for _, pkg := range []string{"api", "code", "console", "limits", "page", "policy", "recipient", "redemption", "server", "support", "verification"} {
+	for _, pkg := range strings.Fields("api code console limits page policy recipient redemption server support verification") {
 		err := fs.WalkDir(os.DirFS("../"+pkg), ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 				return err
@@ -42,13 +42,15 @@ func sourceReasons(t *testing.T) []string {
 }
 
 // english matches words that no text in another language has. What stands between backticks is for machines.
-var english, machine = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`), regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")
+var english = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`)
+
+var machine = regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")
 
 var latin = regexp.MustCompile(`[A-Za-z]{2}`)
 
 func TestEveryProblemInEveryLanguage(t *testing.T) {
 	reasons := sourceReasons(t)
-	for _, some := range []string{"too_long", "too_short", "not_digits", "wrong_type", "missing", "voip", "not_kept", "out_of_range", "mismatch"} {
+	for _, some := range strings.Fields("too_long too_short not_digits wrong_type missing voip not_kept out_of_range mismatch") {
 		if !slices.Contains(reasons, some) {
 			t.Errorf("the source's reasons lack %s: %v", some, reasons)
 		}

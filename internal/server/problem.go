@@ -96,8 +96,8 @@ func writeProblem(c echo.Context, p *Problem) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem with title and detail in a language; English stays as it is. Where English has a detail of its own, other languages
-// have that of the slug or reason.
+// in returns the problem with title and detail in a language; English stays as it is. Where English has a detail of its own, other
+// languages have that of the slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	if p.Extra["may_have_counted"] == true {

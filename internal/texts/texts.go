@@ -3,7 +3,8 @@
 // {n} things has a form for each plural category of its language in CLDR: ".one" and ".other" in English, six in Arabic.
 //
 // All files have the sections of the page and the widget. Without the section of replies or the console, a file's language is not offered
-// there. Problems of the API have a section in each language but English, whose texts are in package server. Mails and text messages are templates, which package templates embeds.
+// there. Problems of the API have a section in each language but English, whose texts are in package server. Mails and text messages are
+// templates, which package templates embeds.
 package texts
 
 import (
