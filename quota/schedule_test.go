@@ -240,7 +240,7 @@ func (s *schedule) record() {
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
 	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events}
-	if whole := s.dice(2) == 0; len(events) > 0 {
+	if whole := s.dice(4) > 0; len(events) > 0 {
 		h.Read = s.now.Add(-time.Duration(s.dice(2)) * time.Second)
 		h.DoubtFor, h.Skew = time.Duration(len(events)-1)*time.Second, time.Duration(s.dice(3))*time.Second
 		s.model.peek(req, s.now)
