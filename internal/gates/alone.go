@@ -17,7 +17,7 @@ func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, erro
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: LogSources(s.Purpose)}, g.shared.Peek)
 	if err == nil {
-		d, err = g.complete(ctx, s, buckets, d)
+		d, err = g.CompleteFromLog(ctx, s, d)
 	}
 	if errors.Is(err, errAway) {
 		return g.peekWithoutLimiter(ctx, s, buckets)

@@ -33,20 +33,12 @@ func LogSources(p policy.Purpose) map[quota.Scope]string {
 }
 
 // CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter
-// state of each rule. If d has no Incomplete scopes, or if the log fails, it returns d unchanged.
-func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
-	completed, err := g.complete(ctx, s, s.Buckets(), d)
-	if err != nil {
-		g.logger.WarnContext(ctx, "a refusal is answered as the limiter has it; the log did not answer", "error", err)
-		return d
-	}
-	return completed
-}
-
-func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string, d quota.Decision) (quota.Decision, error) {
+// state of each rule. If d has no Incomplete scopes, it returns d unchanged. Error: of the log; then d may tell too short a wait.
+func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if len(d.Incomplete) == 0 {
 		return d, nil
 	}
+	buckets := s.Buckets()
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	var rules []quota.Rule

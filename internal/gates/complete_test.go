@@ -178,6 +178,26 @@ func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 	})
 }
 
+// While both gates know nothing of earlier sends, no wait is told.
+func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		for range 3 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		r.EmptyLimiter()
+		r.Limiter.Around(vtest.Unreachable("Refund")) // so the first send keeps its place, which is then the only one that the limiter has
+		r.FailStore(sqlite.Down, "Begin", "HistoryAt")
+		for range 2 {
+			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), verification.ErrUnavailable)
+		}
+		r.MendStore()
+		r.Limiter.Around(nil)
+		r.Sleep(2 * time.Second)
+		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 1]", time.Second)
+	})
+}
+
 // A limiter that lost its events is rebuilt; it is not for a recipient that it never had, or that it kept.
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {

@@ -57,7 +57,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, &a, c)
 	if err == nil && !decision.Admitted {
-		if decision = s.completeVisibleRefusal(ctx, a, decision); decision.Allowed() { // the log has corrected the limiter
+		if decision, err = s.completeVisibleRefusal(ctx, a, decision); err == nil && decision.Allowed() { // the log has corrected the limiter
 			decision, err = s.takeQuota(ctx, &a, c)
 		}
 	}
@@ -201,12 +201,13 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 }
 
 // completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see
-// gates.Gate.CompleteFromLog.
-func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) quota.Decision {
+// gates.Gate.CompleteFromLog. Error: ErrUnavailable if the log does not answer, since only it knows how long to wait.
+func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) (quota.Decision, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
-		return d
+		return d, nil
 	}
-	return s.Gate.CompleteFromLog(ctx, a.subject, d)
+	d, err := s.Gate.CompleteFromLog(ctx, a.subject, d)
+	return d, s.mapStoreError(ctx, err)
 }
 
 // refusedByLog records and answers a send that the limiter admitted and the log refused. It removes the send from the limiter.
