@@ -35,6 +35,10 @@ func TestOtherSitesCannotPost(t *testing.T) {
 	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
+	const body = `{"channel":"email","to":"ana@example.com"}` // a program says no site, but has a token
+	program := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "", "Authorization", "Bearer " + consoletest.Token}
+	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program...), http.StatusOK)
+	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program[:4]...), http.StatusForbidden)
 }
 
 func TestOnlyAssetsAreServed(t *testing.T) {
