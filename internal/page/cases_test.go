@@ -42,6 +42,7 @@ type cardCase struct {
 		Note    string      // what the last act came to
 		Tries   int         // left; 0: all of them
 		Screen  view
+		Known   bool // the browser
 	}
 	Card drawn
 }
@@ -109,7 +110,7 @@ func (c cardCase) text(t words, key string) string {
 	return t.fill(key, "n", "6")
 }
 
-var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "instead": `class="instead"`, "last": `href="/?view=code"`}
+var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`}
 
 func drawnIn(page string) (d drawn) {
 	one := func(pattern string) string {
@@ -143,7 +144,7 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	for _, c := range cases {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
 		l := &visit{
-			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()), regions: []string{"DE"},
+			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()), regions: []string{"DE"}, known: c.State.Known,
 			session: session{channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
 		}
 		if c.State.Status == "" { // nothing was sent yet

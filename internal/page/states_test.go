@@ -204,7 +204,7 @@ const drawing = `(async (cases) => {
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
-  const parts = { help: 'details.help', rules: '.rules', instead: '.instead', last: '[data-act="code"]' };
+  const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
   const differ = [];
   for (const { name, state, card } of cases) {
     const channel = state.channel ?? 'email', w = words[channel], tries = state.tries ?? 5, wait = state.wait ?? 0;
@@ -219,7 +219,7 @@ const drawing = `(async (cases) => {
       attempts_remaining: tries, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
     };
     const drawn = draw(words, {
-      view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen,
+      view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen, known: state.known,
       channels: ['email', 'sms'], cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);

@@ -22,9 +22,12 @@ export interface Answer<Body> {
   error?: unknown; barred?: boolean; // with status 0: why; this page may not read the service's answers
 }
 
-export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string }
+export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[] }
 
-export interface Checked { id: string; status: Verification['status']; valid: boolean; attempts_remaining?: number; proof?: string; test?: boolean }
+export interface Checked {
+  id: string; status: Verification['status']; valid: boolean; attempts_remaining?: number; proof?: string; test?: boolean;
+  known?: string; // to keep for 90 days and to ask with, for a known browser: the newest five
+}
 
 export declare class Moment {
   constructor(at?: number);
@@ -35,7 +38,7 @@ export declare class Moment {
 
 export declare class Client {
   constructor(options: { key: string; api?: string | URL });
-  send(what: Ask | { verification_id: string; locale?: string }): Promise<Answer<Verification>>;
+  send(what: Ask | { verification_id: string; locale?: string; known?: string[] }): Promise<Answer<Verification>>;
   check(id: string, code: string): Promise<Answer<Checked>>;
   get(id: string): Promise<Answer<Verification>>;
   channels(purpose?: string): Promise<{ channel: Channel; countries?: { country: string; dial_code: string; example?: string }[] }[] | undefined>;

@@ -27,7 +27,7 @@ export class Client {
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask });
   }
 
-  // send asks for a code: {channel, to, purpose, locale, reference, country}, or {verification_id} for another one.
+  // send asks for a code: {channel, to, purpose, locale, reference, country, known}, or {verification_id} for another one.
   async send(what) {
     const body = JSON.stringify(what);
     if (this.#intent?.body !== body) this.#intent = { body, key: hex(crypto.getRandomValues(new Uint8Array(16))) };

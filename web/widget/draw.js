@@ -20,6 +20,7 @@ export const polls = ({ view }) => view?.status === 'pending' && underway.has(vi
 //   channel  that it is about, of the channels that there are; asking is the one whose field has the focus
 //   to       the address or number as typed, while it is known; draft what was typed and not acted on
 //   there    the same of the other channel: {view, to, wait}
+//   known    there are tokens of earlier codes, which can be forgotten
 //
 // words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards are those of
 // code.js, phones is the module; what is not there yet is waited for.
@@ -29,9 +30,11 @@ export function draw(words, state) {
   const { say, rev, next, body } = (drawn ?? loading)(w, state);
   return h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
-    'data-rev': JSON.stringify([kind, rev, state.note]), 'aria-labelledby': drawn && 'heading',
-  }, body, drawn && supported(w, kind, state.view));
+    'data-rev': JSON.stringify([kind, rev, state.note, state.known]), 'aria-labelledby': drawn && 'heading',
+  }, body, drawn && [forgettable(w, kind, state.known), supported(w, kind, state.view)]);
 }
+
+const forgettable = (w, kind, known) => known && ['ask', 'approved'].includes(kind) && h('p', { class: 'aside' }, link('forget', w.ForgetDevice));
 
 // supported names the send to support.
 function supported(w, kind, view) {

@@ -5,6 +5,7 @@ import { codeIn } from '../static/code.js';
 // What a widget asks the service for, and what comes of it.
 
 const shortWait = 5; // seconds, where a service that is away names none
+const mostKnown = 5; // tokens of a known browser
 
 // slips are the API's reasons for a code that is none, in the cards' words.
 const tooManyChecks = '/problems/too-many-checks';
@@ -144,8 +145,11 @@ export class Flow {
 
   // #asking is what is asked for, with what the page adds.
   #asking(what) {
-    return { ...what, locale: tag(this.desk.locale()), reference: this.#get('reference') };
+    return { ...what, locale: tag(this.desk.locale()), reference: this.#get('reference'), known: this.#known() };
   }
+
+  // #known are the tokens of a known browser, the newest first.
+  #known() { return this.desk.known.get().split('.').filter(Boolean); }
 
   async #ask(wanted) {
     const { era } = this.desk;
@@ -210,7 +214,7 @@ export class Flow {
     this.#state = { ...this.#state, note: { kind } };
   }
 
-  #checked({ id, status, valid, attempts_remaining, proof, test }) {
+  #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
     const kind = valid ? undefined : { pending: 'wrong', approved: 'used' }[status];
     const { quota, to, country } = this.#state;
@@ -218,6 +222,7 @@ export class Flow {
     if (status === 'approved') this.desk.kept.forget();
     if (kind === 'wrong') this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
     if (!valid) return this.#over();
+    if (known) this.desk.known.set([known, ...this.#known()].slice(0, mostKnown).join('.'));
     this.desk.there = undefined;
     this.desk.prove(proof);
     return this.#tell('approved', { id, proof, test: test === true });

@@ -1,10 +1,11 @@
-// Kept remembers which verification a widget is at, through a reload: its ID alone, in sessionStorage, for this tab and
-// this site. No address and no code is ever stored. With the ID and the public key, one can read the masked address,
-// try codes and ask for another one: that is what every script of the site could do with the widget's own fields, so it is
-// given to no one new; docs/decisions has the reasons. Where storage is forbidden, a reload begins anew.
+// Kept is a text in a storage of this site. In sessionStorage a widget keeps the ID of its verification, for a reload of this tab. With the
+// ID and the public key, a script can read the masked address, try codes and ask for another one: each script of the site could do
+// that with the widget's own fields. In localStorage it keeps the tokens of a known browser. No address and no code is ever stored. Where
+// storage is forbidden, a reload begins anew in an unknown browser.
 export class Kept {
-  // name keeps widgets of one page apart.
-  constructor(...name) {
+  // The name keeps widgets of one page apart.
+  constructor(area, ...name) {
+    this.area = area;
     this.name = ['sendcode', ...name].join(' ');
   }
 
@@ -12,8 +13,8 @@ export class Kept {
     return this.#try((storage) => storage.getItem(this.name)) ?? '';
   }
 
-  set(id) {
-    this.#try((storage) => storage.setItem(this.name, id));
+  set(text) {
+    this.#try((storage) => storage.setItem(this.name, text));
   }
 
   forget() {
@@ -22,7 +23,7 @@ export class Kept {
 
   #try(act) {
     try {
-      return act(sessionStorage);
+      return act(window[this.area]);
     } catch {
       return undefined;
     }

@@ -80,14 +80,16 @@ export class SendCode extends HTMLElement {
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');
       if (!pressed || this.#inquiry.posting) return;
-      this.#flow.turn(pressed.dataset.act);
+      if (pressed.dataset.act === 'forget') this.#desk.known.forget();
+      else this.#flow.turn(pressed.dataset.act);
       this.#show({ mine: pressed });
     });
   }
 
   connectedCallback() {
     const { state } = this.#desk, key = this.getAttribute('key') ?? '';
-    this.#desk.kept = new Kept(key, this.getAttribute('purpose') ?? '', this.id);
+    this.#desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
+    this.#desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
     const id = state.view ? '' : this.#desk.kept.get(), sms = this.#channels.includes('sms');
     if (id) this.#desk.state = { id, note: { kind: 'loading' } };
     else state.to ??= this.getAttribute('to') ?? '';
@@ -219,7 +221,7 @@ export class SendCode extends HTMLElement {
     if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
     const { state, there, countries, moment } = this.#desk, phones = this.#phones;
     return draw(this.#words, {
-      ...state, countries, phones, cards: this.#code?.cards, channel: this.#channel, channels: this.#channels,
+      ...state, countries, phones, cards: this.#code?.cards, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });

@@ -134,6 +134,7 @@ func mailStates() []State {
 		{Name: "code-branded", Query: "?app=branded", Steps: steps{alsoBranded, post("?app=branded", "send", "to", Address), settle(store.Sent)}},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: steps{send("ana.example.com")}},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: steps{send(Slip)}},
+		{Name: "ask-known", Query: "?view=new", Steps: steps{sent, check(Code)}},
 		{Name: "ask-change", Query: "?view=change", Steps: steps{sent}},
 		{Name: "sending", Steps: steps{send(Address), settle(store.Sending)}},
 		{Name: "code-counting", Steps: steps{sent, later(4 * time.Second)}},

@@ -1,0 +1,99 @@
+package page_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/page/pagetest"
+)
+
+// aKnownBrowser sends although a stranger has used up what strangers may, on the page and in the widget, until the person has it forgotten.
+// The service is the program itself.
+func aKnownBrowser(t *testing.T, browser context.Context) {
+	for _, widget := range []bool{false, true} {
+		markup := ""
+		site := pagetest.NewSite("", func() (string, string, string) { return "", `<link rel="icon" href="data:,">`, markup })
+		t.Cleanup(site.Close)
+		service := apptest.Embedded(t).Write(fmt.Sprintf(`policies:
+  default: [{name: hour, scope: recipient, limit: 4, window: 1h, reserve: 2}]
+apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]
+`, site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))).Start(1)
+		base := service.Replicas[0].Base
+		markup = `<script type="module" src="` + base + `/widget.js"></script>` + tag("")
+		address, root, forgotten := base+"/?view=new", "document", "ask"
+		if widget {
+			address, root, forgotten = site.URL, `document.querySelector('send-code').shadowRoot`, "approved"
+		}
+		another := func() *tab {
+			b := open(t, browser, world(t), pagetest.Look{})
+			b.root, b.tolerate = root, "Failed to load resource" // as the browser calls a refusal
+			return b
+		}
+		person := another()
+		gets := func(b *tab, kind string, words ...string) {
+			t.Helper()
+			b.do(chromedp.Navigate(address))
+			b.asked(pagetest.Address)
+			b.card(kind, words...)
+		}
+		approved := func(mails int) {
+			t.Helper()
+			person.focus("code")
+			person.paste(service.CodeIn(service.AwaitMail(pagetest.Address, mails)[0]))
+			person.card("approved", "Forget this device")
+		}
+		gets(person, "code", "1 left")
+		approved(1)
+		gets(another(), "code")
+		service.AwaitMail(pagetest.Address, 2)
+		gets(another(), "enough", "Hourly limit reached")
+		gets(person, "code", "1 left")
+		approved(3)
+		person.click("[data-act=forget], #forget")
+		person.until("!" + person.q("[data-act=forget], #forget"))
+		person.card(forgotten)
+		gets(person, "enough", "Hourly limit reached")
+		is(t, len(service.Mails()), 3)
+	}
+}
+
+// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget them. Without storage it keeps none.
+func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
+	enter := func(known ...string) {
+		t.Helper()
+		w.Advance(24 * time.Hour)
+		b.do(chromedp.Navigate(s.URL))
+		b.asked(pagetest.Address)
+		b.card("code")
+		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, known) {
+			t.Errorf("presented %v, want %v", asks[len(asks)-1].Known, known)
+		}
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+	enter()
+	var known []string
+	for n := range 6 {
+		known = append([]string{fmt.Sprint("token-", n+1)}, known[:min(4, len(known))]...)
+		enter(known...)
+	}
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Forget this device")
+	b.click("[data-act=forget]")
+	b.until("!" + b.q("[data-act=forget]"))
+	b.focused("to")
+	enter()
+	b.first(`Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('', 'SecurityError') } })`)
+	enter()
+	enter()
+	is(t, eval[bool](b, b.q("[data-act=forget]")+" === null"), true)
+}
