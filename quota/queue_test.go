@@ -160,6 +160,16 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	})
 }
 
+// An answer that admits the first leaves its places to those right behind it, whose time ends before a second window does.
+func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
+	queued(t, 3, 20*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 3, 0)
+		w.come(w.Context(), 3, 4, 25*time.Second)
+		w.all.Wait()
+		same(w.T, "admitted", fmt.Sprint(w.admitted, w.refused), "[0 1 2 3 4 5] map[0s:1]")
+	})
+}
+
 // At most MaxWaiting wait; at the end all return at once, and none waits any more.
 func TestQueueIsBoundedAndEnds(t *testing.T) {
 	queued(t, MaxWaiting, 20*time.Second, func(w *waiters) {

@@ -2,7 +2,9 @@ package gates_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -307,5 +309,50 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 		r.Limiter.Around(nil)
 		r.Sleep(time.Minute)
 		r.WantCounted("after the refund", 0)
+	})
+}
+
+// A send that the log admitted alone is recorded with its age, also if the limiter's clock is not the log's.
+func TestWhatTheLogAdmittedAloneKeepsItsAge(t *testing.T) {
+	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis("redis")
+			server.Step(ahead)
+			r.Limiter.Set(server)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Minute)
+			r.LoseLimiter()
+			r.SendTo(vtest.Ana)
+			r.Sleep(20 * time.Second)
+			r.Limiter.Around(nil)
+			r.Sleep(10 * time.Second)
+			r.WantQuota(ahead.String(), r.Counted(), "[0 3 8]", 30*time.Second)
+		})
+	}
+}
+
+// An event that this process refuses keeps no place in the limiter: neither one that this counted before its answer was lost, nor one whose
+// refund it did not take.
+func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		memory := quota.NewMemory(time.Now, "redis")
+		limiter := vtest.NewLimiter(memory, vtest.Unreachable())
+		g := gates.New(limiter, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		var refunded []string
+		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
+		take := func(id string) bool {
+			d, _, err := g.TakeOrLocal(t.Context(), quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
+				Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
+			time.Sleep(gates.Pause)
+			return d.Admitted && err == nil
+		}
+		admitted := []bool{take("a"), take("b")}
+		limiter.Around(func(_ context.Context, _ string, do func() error) error {
+			return errors.Join(do(), quota.ErrUnavailable)
+		})
+		admitted = append(admitted, take("c"))
+		limiter.Around(vtest.Unreachable("Refund"))
+		admitted = append(admitted, take("d"))
+		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -32,6 +33,17 @@ func TestRulesForBrowsers(t *testing.T) {
 	}
 	if err := quota.Validate(forBrowsers([]quota.Rule{own}, quota.Rule{})); err != nil {
 		t.Error(err)
+	}
+}
+
+// The reserve lessens the limits of one request's copy, not those of the policy in force.
+func TestReserveChangesNoPolicy(t *testing.T) {
+	p := Purpose{Reserve: map[string]int{"hour": 2}, Policy: quota.Policy{Rules: []quota.Rule{{Name: "hour", Limit: 5}, {Name: "day", Limit: 5}}}}
+	for range 2 {
+		less := Set{}.WithLimits(p, "shop", store.UnknownBrowser).Policy.Rules
+		if less[0].Limit != 3 || less[1].Limit != 5 || p.Policy.Rules[0].Limit != 5 {
+			t.Errorf("limits %d and %d, of %d", less[0].Limit, less[1].Limit, p.Policy.Rules[0].Limit)
+		}
 	}
 }
 

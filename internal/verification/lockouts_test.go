@@ -63,6 +63,21 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 	})
 }
 
+// A lockout of browsers' codes that a back end runs into, or a browser into that of a back end's, stops no sends of the caller's own class.
+func TestALockoutIsOfTheCodesClass(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		var ids []string
+		for range 5 {
+			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
+		}
+		r.Guess(vtest.Browser, 20, ids[:4]...)
+		_, compared, wait := r.Try(vtest.AskFor(vtest.Ana).Caller, ids[4], "000000")
+		r.WantLine("a back end's check", "false true", compared, wait > 0)
+		r.SendTo(vtest.Ana)
+		r.WantLockedOut(byBrowser(vtest.Ana))
+	})
+}
+
 // boundedApp has room for sends, and bounds the failed checks of an app.
 func boundedApp(limit int) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
