@@ -137,7 +137,7 @@ func (n *naive) refund(name, id string, now time.Time) {
 	n.gone[name][id] = now.Add(time.Minute)
 }
 
-func (n *naive) record(h History, now time.Time) {
+func (n *naive) record(h History, now time.Time) (takenOut int) {
 	n.see(now, h.Bucket)
 	given := map[string]bool{}
 	for _, e := range h.Events {
@@ -153,9 +153,13 @@ func (n *naive) record(h History, now time.Time) {
 	}
 	for id, at := range n.bucket(h.Bucket) {
 		if h.Epoch != "" && h.DoubtFor > 0 && !given[id] && h.Read.Sub(at) >= h.DoubtFor {
+			if n.holds(h.Bucket, id, now, h.Keep) {
+				takenOut++
+			}
 			delete(n.events[h.Bucket], id)
 		}
 	}
+	return takenOut
 }
 
 func (n *naive) reset(name string) { clear(n.bucket(name)) }

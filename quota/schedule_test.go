@@ -240,9 +240,9 @@ func (s *schedule) record() {
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
 	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events}
-	if whole := s.dice(4) > 0; len(events) > 0 {
+	if whole := s.dice(4) > 0; whole || len(events) > 0 {
 		h.Read = s.now.Add(-time.Duration(s.dice(2)) * time.Second)
-		h.DoubtFor, h.Skew = time.Duration(len(events)-1)*time.Second, time.Duration(s.dice(3))*time.Second
+		h.DoubtFor, h.Skew = time.Duration(s.dice(3))*time.Second, time.Duration(s.dice(3))*time.Second
 		s.model.peek(req, s.now)
 		s.logs++ // another source, so that no bucket is complete
 		for _, w := range s.worlds {
@@ -256,12 +256,7 @@ func (s *schedule) record() {
 			must(s.t, w.Record(s.t.Context(), h.Bucket, h.Keep, events))
 		}
 	}
-	if before := len(s.model.bucket(h.Bucket)); len(events) > 0 {
-		s.model.record(h, s.now)
-		if len(s.model.bucket(h.Bucket)) < before {
-			s.seen["taken out"]++
-		}
-	}
+	s.seen["taken out"] += s.model.record(h, s.now)
 }
 
 // lives returns the epochs of the buckets that are not marked as complete.

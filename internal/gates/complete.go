@@ -41,6 +41,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	buckets := s.Buckets()
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
+	ahead, _ := g.clocks.ahead()
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}
 	for _, scope := range slices.Sorted(maps.Keys(d.Incomplete)) {
@@ -60,6 +61,9 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	}
 	if slices.ContainsFunc(append(logged, d.Rules...), func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
 		if both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek); err == nil {
+			if g.clocks.set(ahead) { // meanwhile: the history was written for the clock of before
+				return g.Peek(ctx, s)
+			}
 			d.Rules = both.Rules
 		}
 	}
@@ -79,7 +83,8 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	asked := g.now()
 	if scope == quota.Recipient {
 		h.Keep, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), DoubtFor, d.At
-		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock, d.At)
+		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock,
+			func() time.Time { return d.At.Add(g.now().Sub(asked)) })
 	} else {
 		h.Keep = g.policy.Get().FailureWindow()
 		h.Events, now, err = g.log.Rejected(ctx, s.LogBucket(), h.Keep+clockReach)

@@ -32,7 +32,7 @@ type Limiter interface {
 // Log reads the events of recipients. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
 	History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time) ([]quota.Event, time.Time, error)
 	Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
@@ -118,10 +118,12 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 	defer cancel()
 	r.Ahead, _ = g.clocks.ahead()
 	d, err := call(bounded, r)
-	if err == nil {
+	for tries := 0; err == nil; tries++ {
 		g.clocks.readLimiter(d.At, asked)
-	}
-	if err == nil && !d.Admitted && len(r.Logged) > 0 && g.clocks.set(r.Ahead) { // d says nothing of marks for the new clock
+		if d.Admitted || len(r.Logged) == 0 || !g.clocks.set(r.Ahead) || tries == 3 {
+			break
+		}
+		asked = g.now() // the clock was set: d says nothing of marks for the new one
 		r.Ahead, _ = g.clocks.ahead()
 		d, err = g.shared.Peek(bounded, r)
 	}

@@ -197,7 +197,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		r.Sleep(time.Second)
 		r.WantStatus(a, "failed "+c.reason)
 		r.WantMails(1)
-		rows, _, err := r.Store.HistoryAt(r.Context(), bucket, time.Hour, store.LogClock, time.Time{})
+		rows, _, err := r.Store.History(r.Context(), bucket, time.Hour)
 		r.NoError(err)
 		r.WantLine("places of the hour by limiter and log", vtest.Line(c.used, c.used), r.QuotaOf("").Rules[1].Used, len(rows))
 	})

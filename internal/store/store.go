@@ -166,12 +166,12 @@ type Counts interface {
 	// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
 	// all events are. It takes no lock, so a Begin may add a send right after it.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// HistoryAt is History on the named clock, which shows at when the call begins, as a Begin at its end would see it. The age of an event is
-	// the one on the named clock if the row has an instant on it that agrees with the log's to MaxClockSkew, else on the log's. With LogClock, at is ignored and
-	// the log's time is used. The returned time is always on the log's clock.
-	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	// HistoryAt is History on the named clock, as a Begin would see it. at is called after the rows were read, and returns what the clock
+	// shows then. The age of an event is the one on the named clock if the row has an instant on it and the age on the log's differs by at most
+	// MaxClockSkew, else the log's. With LogClock, the log's time replaces at's. The returned time is always on the log's clock.
+	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at func() time.Time) ([]quota.Event, time.Time, error)
 	// HistoryOf is HistoryAt. own are those of the events that are sends of the named verifications.
-	HistoryOf(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time,
+	HistoryOf(ctx context.Context, b Bucket, within time.Duration, clock string, at func() time.Time,
 		verifications []string) (all, own []quota.Event, err error)
 	// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
 	// the time on the log's clock. The instant of an event is the send's end.

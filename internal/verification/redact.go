@@ -41,8 +41,10 @@ func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decisio
 	if c.Kind != Secret && len(chain) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
+		asked := s.Now()
+		at := func() time.Time { return d.At.Add(s.Now().Sub(asked)) }
 		var err error
-		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestWindow()+wholeTime, d.Clock, d.At, chain)
+		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestWindow()+wholeTime, d.Clock, at, chain)
 		if err != nil {
 			s.Logger.WarnContext(ctx, "a browser is told less of its quota; the log did not answer", "error", err)
 			state = ""

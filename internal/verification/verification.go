@@ -36,7 +36,7 @@ type Store interface {
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 
-	HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time,
+	HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
 		verifications []string) (all, own []quota.Event, err error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,7 +17,9 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/history"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 )
 
 // Each run has two replicas under load while something fails in one way, again and again. Afterwards the log holds not one
@@ -170,6 +173,68 @@ func TestRedisClockStepsUnderLoad(t *testing.T) {
 		noted(t, clock.Set(0))
 		return times
 	})
+}
+
+// otherClocks are how far the clock of Redis is ahead, one after the other.
+var otherClocks = []time.Duration{-5 * time.Minute, 0, -time.Hour, 0, 25 * time.Hour, 0}
+
+// Redis's clock is set by minutes, an hour and a day. Every wait that a send, a refusal or a look tells is true.
+func TestRedisClockIsSetUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	server, clock := servertest.RedisWithClock(t)
+	s.Env["SENDCODE_REDIS_URL"] = server.URL()
+	tellsTrueWaits(s, func(_ int, ahead time.Duration) { noted(t, clock.Set(ahead)) })
+}
+
+// A replica with another clock takes over from the primary, again and again.
+func TestFailoverToAnotherClockUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	var pair [2]*servertest.RedisServer
+	var clocks [2]*servertest.Clock
+	for i := range pair {
+		pair[i], clocks[i] = servertest.RedisWithClock(t, "--repl-diskless-sync-delay", "0")
+	}
+	s.Env["SENDCODE_REDIS_URL"] = pair[0].URL()
+	address := through(s, "SENDCODE_REDIS_URL")
+	tellsTrueWaits(s, func(n int, ahead time.Duration) {
+		primary, next := pair[n%2], pair[(n+1)%2]
+		replica := next.Client(t)
+		noted(t, clocks[(n+1)%2].Set(ahead))
+		host, port, _ := strings.Cut(primary.Addr(), ":")
+		noted(t, replica.ReplicaOf(s.Context(), host, port).Err())
+		s.Await("the replica to be in step", func() bool {
+			return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
+		})
+		noted(t, replica.ReplicaOf(s.Context(), "NO", "ONE").Err())
+		moved := &toxiproxy.Proxy{Listen: address.Listen, Upstream: next.Addr(), Enabled: true}
+		s.Await("the address to move", func() bool { return address.Update(moved) == nil })
+	})
+}
+
+// tellsTrueWaits calls set with each of otherClocks under load, and checks every wait that was told. Sends of one recipient follow each other.
+func tellsTrueWaits(s *apptest.Stack, set func(n int, ahead time.Duration)) {
+	s.Helper()
+	s.Policy("    - {name: short, scope: recipient, limit: 1, window: 3s}\n    - {name: long, scope: recipient, limit: 2, window: 10s}\n").Start(2)
+	l := newLoad(s)
+	l.seen.Skew = store.MaxClockSkew
+	var done atomic.Int32
+	under(l, 6, 1, func(ctx context.Context) int {
+		return every(ctx, 1300*time.Millisecond, func(n int) {
+			if n > 0 && n <= len(otherClocks) {
+				set(n-1, otherClocks[n-1])
+			}
+			done.Store(int32(n))
+			for i := range 6 {
+				to := fmt.Sprintf("r%d@example.com", i)
+				_, err := l.do(s.Replicas[i%2].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
+					history.Request{Kind: history.Look, Recipient: to})
+				noted(s.T, err)
+			}
+		})
+	}, func() bool { return int(done.Load()) > len(otherClocks)+2 })
+	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].Log()), exact)
 }
 
 // through puts a proxy in front of a part, and into the setting that names the part.

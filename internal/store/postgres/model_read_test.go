@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -31,9 +32,10 @@ func (m *model) read(*rapid.T) {
 	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
 	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
 	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
-	m.same("HistoryAt", func(f *storetest.Fixture) []any { return answers(f.HistoryAt(m.ctx, bucket, within, clock, at)) })
+	then := func() time.Time { return at }
+	m.same("HistoryAt", func(f *storetest.Fixture) []any { return answers(f.HistoryAt(m.ctx, bucket, within, clock, then)) })
 	m.same("HistoryOf", func(f *storetest.Fixture) []any {
-		return answers(f.HistoryOf(m.ctx, bucket, within, clock, at, []string{id}))
+		return answers(f.HistoryOf(m.ctx, bucket, within, clock, then, []string{id}))
 	})
 	m.same("Latest", func(f *storetest.Fixture) []any {
 		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))

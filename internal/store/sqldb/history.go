@@ -66,32 +66,29 @@ func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration)
 
 // History implements Counts.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	return db.HistoryAt(ctx, b, within, store.LogClock, time.Time{})
+	return db.HistoryAt(ctx, b, within, store.LogClock, func() time.Time { return time.Time{} })
 }
 
 // HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
-	at time.Time) ([]quota.Event, time.Time, error) {
-	rows, at, now, err := readPast(ctx, db, b, within, at)
-	return gate.EventsBefore(rows, within, clock, at, now), now, err
+	at func() time.Time) ([]quota.Event, time.Time, error) {
+	rows, now, err := readPast(ctx, db, b, within)
+	return gate.EventsBefore(rows, within, clock, at(), now), now, err
 }
 
 // HistoryOf implements Counts.
-func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time,
+func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
 	verifications []string) (all, own []quota.Event, err error) {
-	rows, at, now, err := readPast(ctx, db, b, within, at)
-	all = gate.EventsBefore(rows, within, clock, at, now)
+	rows, now, err := readPast(ctx, db, b, within)
+	then := at()
+	all = gate.EventsBefore(rows, within, clock, then, now)
 	rows = slices.DeleteFunc(rows, func(p gate.CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
-	return all, gate.EventsBefore(rows, within, clock, at, now), err
+	return all, gate.EventsBefore(rows, within, clock, then, now), err
 }
 
-// readPast returns the counted sends of a bucket that can be younger than within on any clock, the instant after the read on a clock that
-// showed at before it, and the log's time.
-func readPast(ctx context.Context, db *DB, b store.Bucket, within time.Duration,
-	at time.Time) (rows []gate.CountedSend, then, now time.Time, err error) {
-	began := time.Now()
-	rows, now, err = readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
-	return rows, at.Add(time.Since(began)), now, err
+// readPast returns the counted sends of a bucket that can be younger than within on any clock, and the log's time.
+func readPast(ctx context.Context, db *DB, b store.Bucket, within time.Duration) ([]gate.CountedSend, time.Time, error) {
+	return readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
 }
 
 // Rejected implements Counts.

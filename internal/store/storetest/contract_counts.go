@@ -108,12 +108,13 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
 	OK(t, err)
 	Equal(t, "the chain", v.Chain(), []string{v.ID, first.Verification.ID, "older"})
+	at := func() time.Time { return Epoch.Add(2 * time.Minute) }
 	for _, c := range []struct {
 		of       []string
 		all, own int
 		within   time.Duration
 	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour}, {v.Chain(), 2, 1, 2 * time.Minute}} {
-		all, own := Must2(f.HistoryOf(t.Context(), bucket(one), c.within, "redis", Epoch.Add(2*time.Minute), c.of))(t)
+		all, own := Must2(f.HistoryOf(t.Context(), bucket(one), c.within, "redis", at, c.of))(t)
 		Equal(t, "all", len(all), c.all)
 		Equal(t, "own", len(own), c.own)
 		if c.own == 2 {
