@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -20,4 +21,25 @@ func fastTempDir() string {
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) {
 	attr.Setpgid = true
 	attr.Pdeathsig = sig // prctl(2), PR_SET_PDEATHSIG; Go sets it after the change of user, which would clear it
+}
+
+// mount mounts a tmpfs of so many bytes that every user may write in.
+func mount(dir string, size int) error {
+	return syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0777", size))
+}
+
+func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+
+// mayMount starts a process in a user and a mount namespace of its own, with the same users, since Postgres refuses root.
+func mayMount() *syscall.SysProcAttr {
+	const capSysAdmin, all = 21, 1 << 16 // capabilities(7); the users of most systems
+	users, groups := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+		[]syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	if root := os.Getuid() == 0; root {
+		users[0].Size, groups[0] = all, syscall.SysProcIDMap{Size: all}
+	}
+	return &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: users, GidMappings: groups, GidMappingsEnableSetgroups: os.Getuid() == 0,
+		AmbientCaps: []uintptr{capSysAdmin}, Pdeathsig: syscall.SIGKILL,
+	}
 }

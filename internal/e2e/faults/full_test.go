@@ -21,19 +21,17 @@ type fullDisk struct {
 	disk *servertest.Disk
 }
 
-// onASmallDisk is SQLite, with its keys, on a disk of its own.
-func onASmallDisk(t *testing.T) fullDisk {
+// onASmallDisk is SQLite, with its keys, on a small disk.
+func onASmallDisk(t *testing.T, disk *servertest.Disk) fullDisk {
 	t.Helper()
-	disk := servertest.SmallDisk(t, 12<<20)
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
 	return fullDisk{s, disk}
 }
 
-// onASmallTablespace is Postgres with the service's tables on a disk of their own.
-func onASmallTablespace(t *testing.T) fullDisk {
+// onASmallTablespace is Postgres with the service's tables on a small disk.
+func onASmallTablespace(t *testing.T, disk *servertest.Disk) fullDisk {
 	t.Helper()
-	disk := servertest.SmallDisk(t, 32<<20)
 	s := apptest.OnOwnPostgres(t)
 	space := filepath.Join(disk.Dir, "space")
 	apptest.Must(t, s.Postgres.GiveTo(space))
@@ -55,61 +53,64 @@ func onASmallTablespace(t *testing.T) fullDisk {
 // The disk is full: sends are refused as unavailable, and the service says that it is not ready, and why. There is room again: it
 // is ready, and each recipient may be sent all that the policy says, for nothing was spent. Limiter and log count the same.
 func TestFullDiskCostsNothing(t *testing.T) {
-	for name, open := range map[string]func(*testing.T) fullDisk{"SQLite": onASmallDisk, "Postgres": onASmallTablespace} {
+	for name, open := range map[string]func(*testing.T, *servertest.Disk) fullDisk{"SQLite": onASmallDisk, "Postgres": onASmallTablespace} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := open(t)
-			f.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
-			ask := func(to string, more ...func(*http.Request)) apptest.Answer {
-				return f.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
-			}
-			f.Is("a send", ask("before@example.com"), http.StatusAccepted)
-			f.AwaitReady(0, 200, "ok")
-			apptest.Must(t, f.disk.Fill())
-			f.Await("not ready, with the reason", func() bool {
-				status, body := f.Ready(0)
-				return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "unavailable: log_full: ") && !strings.Contains(body, "/")
-			})
-			f.Counts("sendcode_log_writable ", "0")
-			in, out := map[string]int{}, 0
-			for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
-				to := fmt.Sprintf("person-%d@example.com", n%40)
-				var key []func(*http.Request)
-				if n%2 == 0 { // a key is claimed in the log before the limiter is asked; without one the limiter is asked first
-					key = append(key, apptest.WithKey(fmt.Sprintf("a-key-of-its-own-for-%024d", n)))
-				}
-				a := ask(to, key...)
-				switch {
-				case a.StatusCode == http.StatusAccepted:
-					in[to]++
-				case a.StatusCode == http.StatusServiceUnavailable:
-					f.Unavailable(a)
-					out++
-				case a.StatusCode != http.StatusTooManyRequests || in[to] < 2:
-					t.Fatalf("%s: %d %s", to, a.StatusCode, a.Raw)
-				}
-			}
-			if out < 30 {
-				t.Fatalf("%d sends found no room", out)
-			}
-			apptest.Must(t, f.disk.MakeRoom())
-			f.AwaitReady(0, 200, "ok")
-			for n := range 40 {
-				to := fmt.Sprintf("person-%d@example.com", n)
-				f.Await("every reservation of "+to, func() bool {
-					look := f.Post("/v1/quota", `{"channel":"email","to":"`+to+`"}`)
-					return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
-				})
-				for range 2 - in[to] {
-					f.Is(fmt.Sprintf("%s after %d", to, in[to]), ask(to), http.StatusAccepted)
-				}
-				f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
-			}
-			for _, line := range []string{"the log can't be written: nothing is sent", "the log can be written again"} {
-				if n := strings.Count(f.Printed.String(), line); n != 1 {
-					t.Errorf("%q is logged %d times", line, n)
-				}
-			}
+			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(t, open(t, disk)) })
 		})
+	}
+}
+
+func fillUnderTheService(t *testing.T, f fullDisk) {
+	f.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
+	ask := func(to string, more ...func(*http.Request)) apptest.Answer {
+		return f.Post("/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
+	}
+	f.Is("a send", ask("before@example.com"), http.StatusAccepted)
+	f.AwaitReady(0, 200, "ok")
+	apptest.Must(t, f.disk.Fill())
+	f.Await("not ready, with the reason", func() bool {
+		status, body := f.Ready(0)
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "unavailable: log_full: ") && !strings.Contains(body, "/")
+	})
+	f.Counts("sendcode_log_writable ", "0")
+	in, out := map[string]int{}, 0
+	for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
+		to := fmt.Sprintf("person-%d@example.com", n%40)
+		var key []func(*http.Request)
+		if n%2 == 0 { // a key is claimed in the log before the limiter is asked; without one the limiter is asked first
+			key = append(key, apptest.WithKey(fmt.Sprintf("a-key-of-its-own-for-%024d", n)))
+		}
+		a := ask(to, key...)
+		switch {
+		case a.StatusCode == http.StatusAccepted:
+			in[to]++
+		case a.StatusCode == http.StatusServiceUnavailable:
+			f.Unavailable(a)
+			out++
+		case a.StatusCode != http.StatusTooManyRequests || in[to] < 2:
+			t.Fatalf("%s: %d %s", to, a.StatusCode, a.Raw)
+		}
+	}
+	if out < 30 {
+		t.Fatalf("%d sends found no room", out)
+	}
+	apptest.Must(t, f.disk.MakeRoom())
+	f.AwaitReady(0, 200, "ok")
+	for n := range 40 {
+		to := fmt.Sprintf("person-%d@example.com", n)
+		f.Await("every reservation of "+to, func() bool {
+			look := f.Post("/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+			return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
+		})
+		for range 2 - in[to] {
+			f.Is(fmt.Sprintf("%s after %d", to, in[to]), ask(to), http.StatusAccepted)
+		}
+		f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
+	}
+	for _, line := range []string{"the log can't be written: nothing is sent", "the log can be written again"} {
+		if n := strings.Count(f.Printed.String(), line); n != 1 {
+			t.Errorf("%q is logged %d times", line, n)
+		}
 	}
 }

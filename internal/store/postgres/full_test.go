@@ -25,8 +25,11 @@ func newDatabaseIn(t *testing.T, server *servertest.PostgresServer, admin *pgx.C
 
 // A tablespace without room fails at a statement; an error of the COMMIT itself is as certain.
 func TestPostgresDiskIsFull(t *testing.T) {
+	servertest.OnSmallDisk(t, 24<<20, func(disk *servertest.Disk) { fillUnderPostgres(t, disk) })
+}
+
+func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
 	server := servertest.Postgres(t)
-	disk := servertest.SmallDisk(t, 24<<20)
 	space := filepath.Join(disk.Dir, "space")
 	storetest.OK(t, server.GiveTo(space))
 	admin := connect(t, server.AdminURL())

@@ -37,7 +37,10 @@ func TestSQLiteUndone(t *testing.T) {
 
 // On a disk without room the commit itself fails, and is known to have failed.
 func TestSQLiteDiskIsFull(t *testing.T) {
-	disk := servertest.SmallDisk(t, 6<<20)
+	servertest.OnSmallDisk(t, 6<<20, func(disk *servertest.Disk) { fillUnderSQLite(t, disk) })
+}
+
+func fillUnderSQLite(t *testing.T, disk *servertest.Disk) {
 	path, clock := filepath.Join(disk.Dir, "sendcode.db"), &storetest.TestClock{At: storetest.Epoch}
 	log := openSQLite(t, path, clock)
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
