@@ -15,8 +15,6 @@ import (
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/failover"
-	"sendcode/internal/gates"
-	"sendcode/internal/outbox"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqlite"
@@ -80,18 +78,9 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.onClose(client.Close)
 	a.redis = quota.NewRedis(client, RedisPrefix)
-	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
 	a.warnRedis(ctx, a.redis)
 	return nil
-}
-
-// WaitLonger multiplies the bounds on calls of the log and the limiter and on a stop. Only apptest calls it, before
-// anything runs.
-func WaitLonger(times time.Duration) {
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.StopWait} {
-		*bound *= times
-	}
 }
 
 // LogRedis makes the Redis client log through logger.

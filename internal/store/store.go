@@ -74,7 +74,7 @@ var (
 const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the log, also one that goes on after its client hung up.
-var CallTimeout = 5 * time.Second
+const CallTimeout = 5 * time.Second
 
 // Outbox decides and writes sends, and keeps their leases and refunds.
 type Outbox interface {

@@ -13,19 +13,12 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 )
-
-// patient has the service wait ten times as long for its parts and its work: many tests run beside each other, on machines that are busy.
-var patient = sync.OnceFunc(func() { app.WaitLonger(10) })
-
-// patiently has the same effect on the sessions of Postgres, as part of a URL.
-const patiently = "&lock_timeout=10s&statement_timeout=50s&idle_in_transaction_session_timeout=50s"
 
 // Process is a replica in a process of its own, so that it can be killed.
 type Process struct {
@@ -39,7 +32,6 @@ const serves = "SENDCODE_TEST_SERVES"
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
 // are processors, for they mostly wait; they share a Postgres.
 func Main(m *testing.M, parallel int) int {
-	patient()
 	if os.Getenv(serves) == "" {
 		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
 		sharing = true

@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
-	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 )
@@ -116,7 +115,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		s.Await("mails", func() bool { return len(s.Mails()) > before+50 })
 		p := f.process(0).Cmd
 		apptest.Must(t, p.Process.Signal(syscall.SIGTERM))
-		hung := time.AfterFunc(servertest.Patience, func() { _ = p.Process.Kill() })
+		hung := time.AfterFunc(40*time.Second, func() { _ = p.Process.Kill() }) // twice the patience of a stop
 		if err := p.Wait(); err != nil {
 			t.Errorf("the process ended with %v", err)
 		}
