@@ -332,7 +332,7 @@ func TestWhatTheLogAdmittedAloneKeepsItsAge(t *testing.T) {
 }
 
 // An event that this process refuses keeps no place in the limiter: neither one that this counted before its answer was lost, nor one whose
-// refund it did not take.
+// refund it did not take. A reset is for both.
 func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		memory := quota.NewMemory(time.Now, "redis")
@@ -354,5 +354,8 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		limiter.Around(vtest.Unreachable("Refund"))
 		admitted = append(admitted, take("d"))
 		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
+		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
+		limiter.Around(vtest.Unreachable())
+		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
 	})
 }
