@@ -68,6 +68,8 @@ type History struct {
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows, as after a crash between its gates.
 	FewerLeft bool
+	// Unsettled says that a clock is set several times in a second: what answers say is left is then not judged.
+	Unsettled bool
 }
 
 // Violation is a promise that was broken.

@@ -169,7 +169,7 @@ func (j *judge) freed(q, r request) bool {
 // figures compares how much of each rule is left by an answer with the sends that surely count, and with those that may.
 func (j *judge) figures() {
 	for _, q := range j.requests {
-		if q.Quota == nil || q.Browser || q.Kind == Check {
+		if q.Quota == nil || q.Browser || q.Kind == Check || j.Unsettled {
 			continue
 		}
 		for _, rule := range j.Rules {
