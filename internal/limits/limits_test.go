@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ import (
 // shared is a limiter that can go away, and that notes the buckets that it is asked for.
 type shared struct {
 	*quota.Memory
+	mu      sync.Mutex // for callers that wait
 	away    bool
 	lost    bool // it decides, and its answers are lost
 	buckets []string
@@ -30,6 +32,8 @@ type shared struct {
 
 func (s *shared) unlessAway(ctx context.Context, r quota.Request,
 	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.buckets = slices.AppendSeq(s.buckets, maps.Values(r.Buckets))
 	if s.away {
 		return quota.Decision{}, quota.ErrUnavailable
@@ -38,6 +42,14 @@ func (s *shared) unlessAway(ctx context.Context, r quota.Request,
 		return d, err
 	}
 	return quota.Decision{}, quota.ErrUnavailable
+}
+
+// calls returns how many buckets were asked for, and sets whether the limiter is away.
+func (s *shared) calls(away bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+	return len(s.buckets)
 }
 
 func (s *shared) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
@@ -71,6 +83,8 @@ func inBubble(t *testing.T, test func(r *rig)) {
 		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
 		r.gate = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		r.Service = limits.New(r.gate, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
+			r.limiter.mu.Lock()
+			defer r.limiter.mu.Unlock()
 			r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
 		})
 		test(r)
@@ -282,13 +296,12 @@ func TestTakesWaitForAPlace(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		asked := len(r.limiter.buckets)
+		asked := r.limiter.calls(true)
 		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
 		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Degraded || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
-		servertest.Same(r.T, "calls for the refused", len(r.limiter.buckets), asked)
-		r.limiter.away = false
+		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
 		for range 2 {
 			if a := <-done; !a.Admitted || a.Degraded {
 				r.Errorf("%+v", a)
