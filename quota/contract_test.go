@@ -63,7 +63,7 @@ func TestQuota7RefusalsMoveNoDeadline(t *testing.T) {
 }
 
 // Callers with two limits share a bucket: whatever their order, those with the lower one are let in only below it, and all together never
-// over the higher one. Nobody is told less than nothing, and who waits as told is let in.
+// over the higher one. What is left is never negative, and a caller that waits as told is admitted.
 func TestReserveInAnyOrder(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		all := sliding(Recipient, 5, time.Minute)

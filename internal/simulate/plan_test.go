@@ -94,7 +94,7 @@ var CallFaults = map[string][]Kind{
 	"log": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard}, "server": {CallFails, CallUnheard},
 }
 
-// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards somebody waits as told.
+// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards a caller waits as told.
 func Failing(events []Event, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
 	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})

@@ -58,7 +58,7 @@ apps:
 			return len(mails) == 4
 		})
 		s.Is("strangers at the end", ask(asBrowser("10.99.0.1"), ""), http.StatusTooManyRequests)
-		s.Is("and with somebody else's token", ask(asBrowser("10.99.0.1"), `,"known":["AQ"]`), http.StatusTooManyRequests)
+		s.Is("and with a token of another browser", ask(asBrowser("10.99.0.1"), `,"known":["AQ"]`), http.StatusTooManyRequests)
 		s.Is("a back end for a stranger", ask(apptest.As(apptest.APIKey), `,"trust":"stranger"`), http.StatusTooManyRequests)
 		for what, c := range map[string]struct {
 			who  func(*http.Request)
