@@ -11,17 +11,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/events"
-	"sendcode/internal/feedback"
+	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
-// Ingester records what a provider reports. Implementation: *feedback.Providers.
+// Ingester records what a provider reports. Implementation: *reports.Providers.
 type Ingester interface {
-	Ingest(ctx context.Context, provider string, e events.Event) (feedback.Result, error)
+	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
 
 // Limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gate.
@@ -32,11 +31,11 @@ type Limiter interface {
 
 // onceRule admits each signature once. Its window covers the accepted age, clocks of providers that are ahead, and replicas whose clocks
 // differ by a minute.
-var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*events.MaxAge + time.Minute}
+var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
 // ProviderEvents serves /v1/events, where mail providers report what became of mails.
 type ProviderEvents struct {
-	sources map[string]events.Source
+	sources map[string]reports.Source
 	events  Ingester
 	used    Limiter
 	count   func(provider, outcome string)
@@ -46,9 +45,9 @@ type ProviderEvents struct {
 
 // NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
 // each event, and of each request that was rejected.
-func NewProviderEvents(sources []events.Source, ingester Ingester, limiter Limiter, count func(provider, outcome string),
+func NewProviderEvents(sources []reports.Source, ingester Ingester, limiter Limiter, count func(provider, outcome string),
 	logger *slog.Logger) *ProviderEvents {
-	p := &ProviderEvents{sources: map[string]events.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
+	p := &ProviderEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -69,7 +68,7 @@ const (
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
 	all := []string{forged, malformed, replayed, unavailable}
-	for _, r := range feedback.Results {
+	for _, r := range reports.Results {
 		all = append(all, string(r))
 	}
 	return all
@@ -82,11 +81,11 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := io.ReadAll(io.LimitReader(c.Request().Body, events.MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(c.Request().Body, reports.MaxBody+1))
 	switch {
 	case err != nil:
 		return &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
-	case len(body) > events.MaxBody:
+	case len(body) > reports.MaxBody:
 		return &server.Problem{Kind: server.TooLarge, Detail: "Events may come in at most 1 MiB at once."}
 	}
 	if !source.Verify(c.Request().Header, body, p.now()) {
@@ -107,7 +106,7 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an attacker
 // could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
-func (p *ProviderEvents) ingestOnce(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
+func (p *ProviderEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte, all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)
@@ -129,7 +128,7 @@ func (p *ProviderEvents) ingestOnce(ctx context.Context, source events.Source, b
 }
 
 // ingestAll records the events in order, up to the first error. Error: verification.ErrUnavailable if the provider should send them again.
-func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []events.Event) error {
+func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

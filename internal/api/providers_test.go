@@ -14,20 +14,19 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/events"
-	"sendcode/internal/feedback"
+	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
 
 // ingester notes events, and answers as the test says.
 type ingester struct {
-	heard  []events.Event
-	answer feedback.Result
+	heard  []reports.Event
+	answer reports.Result
 	err    error
 }
 
-func (i *ingester) Ingest(_ context.Context, _ string, e events.Event) (feedback.Result, error) {
+func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports.Result, error) {
 	i.heard = append(i.heard, e)
 	return i.answer, i.err
 }
@@ -42,26 +41,26 @@ type providerAPI struct {
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newProviderAPI(t *testing.T) *providerAPI {
-	auth := events.Auth{Scheme: events.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	auth := reports.Auth{Scheme: reports.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
 	return providerAPIWith(t, auth, nil, time.Now)
 }
 
 // providerAPIWith is the API with a provider that proves itself by auth. One that signs members of the body has its events in a list.
-func providerAPIWith(t *testing.T, auth events.Auth, limiter Limiter, now func() time.Time) *providerAPI {
+func providerAPIWith(t *testing.T, auth reports.Auth, limiter Limiter, now func() time.Time) *providerAPI {
 	t.Helper()
-	source := events.Source{Name: "post", Auth: auth, Shape: events.Shape{
-		Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, To: []events.Path{{"to"}}, Detail: []events.Path{{"why"}},
-		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained,
-			"stop": events.OptedOut, "read": events.Ignored},
+	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
+		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}}, Detail: []reports.Path{{"why"}},
+		Outcomes: map[string]reports.Outcome{"ok": reports.Delivered, "gone": reports.Gone, "back": reports.Bounced, "spam": reports.Complained,
+			"stop": reports.OptedOut, "read": reports.Ignored},
 	}}
-	if auth.Scheme == events.HMACFields {
-		source.Shape.List = events.Path{"events"}
+	if auth.Scheme == reports.HMACFields {
+		source.Shape.List = reports.Path{"events"}
 	}
 	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}}
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := NewProviderEvents([]events.Source{source}, x.events, limiter, func(p, o string) {
+	p := NewProviderEvents([]reports.Source{source}, x.events, limiter, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)
@@ -91,14 +90,14 @@ func TestProviderEvents(t *testing.T) {
 	x := newProviderAPI(t)
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
 	id := uuid.MustParse(eventID)
-	want := []events.Event{
-		{Type: "ok", Known: true, Outcome: events.Delivered, Send: id},
-		{Type: "gone", Known: true, Outcome: events.Gone, Send: id, To: "ana@example.com", Detail: "550 5.1.1"},
+	want := []reports.Event{
+		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
+		{Type: "gone", Known: true, Outcome: reports.Gone, Send: id, To: "ana@example.com", Detail: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)
 	}
-	for _, answer := range feedback.Results {
+	for _, answer := range reports.Results {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(ProviderOutcomes(), string(answer)) {
@@ -135,7 +134,7 @@ func TestForgedEvents(t *testing.T) {
 		t.Errorf("%v", x.counts)
 	}
 	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
-	x.post(here, right, strings.Repeat(" ", events.MaxBody)+`{"kind":"ok"}`, 413)
+	x.post(here, right, strings.Repeat(" ", reports.MaxBody)+`{"kind":"ok"}`, 413)
 	if len(x.events.heard) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)
 	}

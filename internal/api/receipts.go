@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/feedback"
+	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -51,7 +51,7 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 type Receipts struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers
-	Log       *feedback.Receipts
+	Log       *reports.Receipts
 	Logger    *slog.Logger
 }
 

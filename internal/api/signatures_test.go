@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/events"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
+	"sendcode/internal/reports"
 	"sendcode/internal/servertest"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -53,9 +53,9 @@ func newSigning(t *testing.T) *signing {
 func (s *signing) replica() *providerAPI {
 	now := func() time.Time { return s.now }
 	gate := gates.New(s.limiter, nil, policy.NewInForce(policy.Set{}, now), now, slog.New(slog.DiscardHandler))
-	return providerAPIWith(s.T, events.Auth{
-		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"},
-		Signature: events.Path{"sum"},
+	return providerAPIWith(s.T, reports.Auth{
+		Scheme: reports.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []reports.Path{{"at"}, {"token"}}, Time: reports.Path{"at"},
+		Signature: reports.Path{"sum"},
 	}, gate, now)
 }
 
@@ -75,7 +75,7 @@ func (s *signing) event(at time.Time, token, kind string, change ...func(string)
 func TestASignatureIsGoodOnce(t *testing.T) {
 	s := newSigning(t)
 	one, two := s.replica(), s.replica()
-	early := s.now.Add(events.MaxAge) // signed by a clock that is ahead
+	early := s.now.Add(reports.MaxAge) // signed by a clock that is ahead
 	first := s.event(early, "abc", "ok")
 	answer := one.post(here, "", first, http.StatusNoContent)
 	if len(one.events.heard) != 1 {
@@ -83,7 +83,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	}
 	stamp := fmt.Sprint(early.Unix())
 	split := strings.NewReplacer(`"`+stamp+`"`, `"`+stamp[:9]+`"`, `"abc"`, `"`+stamp[9:]+`abc"`).Replace(first)
-	for _, wait := range []time.Duration{0, time.Minute, 2*events.MaxAge - time.Minute} {
+	for _, wait := range []time.Duration{0, time.Minute, 2*reports.MaxAge - time.Minute} {
 		s.now = s.now.Add(wait)
 		for _, x := range []*providerAPI{one, two} {
 			for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
@@ -40,7 +40,7 @@ type App struct {
 	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
-	ring      *keyring.Ring
+	ring      *keys.Ring
 	ids       *store.IDs
 	generated []config.ShownSecret
 
@@ -143,7 +143,7 @@ func (a *App) fillSecrets() (err error) {
 			return err
 		}
 	}
-	a.ring, err = keyring.Parse(a.cfg.SecretKeys.Reveal())
+	a.ring, err = keys.Parse(a.cfg.SecretKeys.Reveal())
 	return err
 }
 

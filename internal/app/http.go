@@ -19,10 +19,10 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/events"
 	"sendcode/internal/failover"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
+	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -98,7 +98,7 @@ func (a *App) listen() error {
 
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
-	var sources []events.Source
+	var sources []reports.Source
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())

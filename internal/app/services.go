@@ -1,17 +1,17 @@
 package app
 
 import (
-	"sendcode/internal/feedback"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
+	"sendcode/internal/keys"
 	"sendcode/internal/limits"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/redemption"
 	"sendcode/internal/refusals"
+	"sendcode/internal/reports"
 	"sendcode/internal/support"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
 )
@@ -20,7 +20,7 @@ import (
 type services struct {
 	policy    *policy.InForce
 	gate      *gates.Gate
-	keys      vault.Vault
+	keys      keys.Vault
 	outbox    *outbox.Outbox
 	refused   *refusals.Batch
 	signer    *proof.Signer
@@ -28,11 +28,11 @@ type services struct {
 	desk      *support.Desk
 	limits    *limits.Service
 	proofs    *redemption.Service
-	receipts  *feedback.Receipts
-	providers *feedback.Providers
+	receipts  *reports.Receipts
+	providers *reports.Providers
 }
 
-// newOutbox creates the outbox and what it needs (templates, vault, policies, gate), and the worker that delivers apps' events. Neither
+// newOutbox creates the outbox and what it needs (templates, keys, policies, gate), and the worker that delivers apps' events. Neither
 // runs yet.
 func (a *App) newOutbox() error {
 	var err error
@@ -44,7 +44,7 @@ func (a *App) newOutbox() error {
 		return err
 	}
 	a.useTemplates(own)
-	a.keys = vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
+	a.keys = keys.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
 	a.policy = policy.NewInForce(policySet(a.cfg), a.now)
 	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
@@ -79,8 +79,8 @@ func (a *App) newServices(through verification.Outbox) {
 	a.desk = support.New(desk)
 	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now, Logger: a.logger}
 	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
-	a.receipts = &feedback.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Logger: a.logger}
-	a.providers = &feedback.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}
+	a.receipts = &reports.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Logger: a.logger}
+	a.providers = &reports.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}
 }
 
 // jobs returns the periodic jobs.

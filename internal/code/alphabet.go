@@ -1,4 +1,4 @@
-// Package code derives verification codes and parses typed ones. Packages vault and verification use it.
+// Package code derives verification codes and parses typed ones. Packages keys and verification use it.
 package code
 
 import (

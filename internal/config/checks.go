@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
-	"sendcode/internal/events"
 	"sendcode/internal/loopback"
+	"sendcode/internal/reports"
 )
 
 // checks are the checks that tags name. Each returns what is wrong with a text, or "".
@@ -53,7 +53,7 @@ var checks = map[string]func(text string) string{
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"outcome": func(text string) string {
 		const problem = "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored"
-		return problemIf(!slices.Contains(events.Outcomes, events.Outcome(text)), problem)
+		return problemIf(!slices.Contains(reports.Outcomes, reports.Outcome(text)), problem)
 	},
 }
 

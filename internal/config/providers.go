@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/events"
+	"sendcode/internal/reports"
 )
 
 // SecretSource names the variable or the file that holds a secret.
@@ -56,14 +56,14 @@ func (s *SecretSource) setSecret(p *document.Mapping, key, value, from string) {
 
 // Provider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
 type Provider struct {
-	events.Source `yaml:",inline"`
-	SecretSource  `yaml:",inline"`
+	reports.Source `yaml:",inline"`
+	SecretSource   `yaml:",inline"`
 }
 
 // SourceWithSecret returns the source with its secret.
-func (p Provider) SourceWithSecret() events.Source {
+func (p Provider) SourceWithSecret() reports.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
-	if p.Auth.Scheme == events.StandardWebhooks {
+	if p.Auth.Scheme == reports.StandardWebhooks {
 		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
 	}
 	return p.Source
@@ -86,25 +86,25 @@ func (v *Provider) Check(p *document.Mapping) {
 		when bool
 	}{
 		{"secret_env or secret_file", v.SecretEnv == "" && v.SecretFile == ""},
-		{"header", (a.Scheme == events.HMAC || a.Scheme == events.Header) && a.Header == ""},
-		{"user", a.Scheme == events.Basic && a.User == ""},
-		{"signed", a.Scheme == events.HMACFields && len(a.Fields) == 0},
-		{"signature", a.Scheme == events.HMACFields && len(a.Signature) == 0},
+		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
+		{"user", a.Scheme == reports.Basic && a.User == ""},
+		{"signed", a.Scheme == reports.HMACFields && len(a.Fields) == 0},
+		{"signature", a.Scheme == reports.HMACFields && len(a.Signature) == 0},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)
 		}
 	}
-	signed := func(f events.Path) bool { return reflect.DeepEqual(f, a.Time) }
-	if a.Scheme == events.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
+	signed := func(f reports.Path) bool { return reflect.DeepEqual(f, a.Time) }
+	if a.Scheme == reports.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
 		p.AddMistake("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
-	if a.Scheme == events.StandardWebhooks && a.Header == "" {
+	if a.Scheme == reports.StandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == events.StandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
+	case a.Scheme == reports.StandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
 		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
 		p.AddMistake("", "the secret must have at least %d characters", minProviderSecret)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/events"
+	"sendcode/internal/reports"
 )
 
 var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret}
@@ -23,7 +23,7 @@ func documented(t *testing.T) Config {
 // The documented examples read payloads of the shapes that these providers document.
 func TestDocumentedProviders(t *testing.T) {
 	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
-	sources, at := map[string]events.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	sources, at := map[string]reports.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for _, p := range documented(t).Providers {
 		sources[p.Name] = p.SourceWithSecret()
 	}

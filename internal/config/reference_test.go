@@ -44,7 +44,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 // settings are the sources of all structs that settings are decoded into.
 func settings(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, dir := range []string{".", "../events", "../sms", "../sms/*"} {
+	for _, dir := range []string{".", "../reports", "../sms", "../sms/*"} {
 		found, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)
@@ -221,11 +221,11 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:
-			text += keys(t, inner, "  ")
+			text += keysOf(t, inner, "  ")
 		}
 		if inner == reflect.TypeFor[SMSCarrier]() {
 			for _, c := range carrierTypes {
-				text += "\nWith type: " + c.name + keys(t, reflect.TypeOf(c.settings()).Elem(), "  ")
+				text += "\nWith type: " + c.name + keysOf(t, reflect.TypeOf(c.settings()).Elem(), "  ")
 			}
 		}
 		if key != nil {
@@ -237,7 +237,7 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	}
 }
 
-func keys(t *testing.T, of reflect.Type, indent string) (text string) {
+func keysOf(t *testing.T, of reflect.Type, indent string) (text string) {
 	t.Helper()
 	for _, d := range describe(t, of, "", true) {
 		given := d.field.Tag.Get("default")

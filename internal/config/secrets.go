@@ -10,11 +10,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 )
 
 func checkSecretKeys(value string) string {
-	if _, err := keyring.Parse(value); err != nil {
+	if _, err := keys.Parse(value); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return ""
@@ -25,7 +25,7 @@ func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"
 	}
-	if _, err := keyring.Parse("index:" + value); err != nil {
+	if _, err := keys.Parse("index:" + value); err != nil {
 		return strings.TrimPrefix(err.Error(), "entry 1: ")
 	}
 	return ""
@@ -36,7 +36,7 @@ func (c Config) IndexKeyBytes() []byte {
 	if !c.IndexKey.IsSet() {
 		return nil
 	}
-	key, _ := keyring.Decode(c.IndexKey.Reveal()) // checked when it was read
+	key, _ := keys.Decode(c.IndexKey.Reveal()) // checked when it was read
 	return key
 }
 
@@ -130,10 +130,10 @@ func randomText(n int) string {
 }
 
 // NewRingKey makes an entry for SENDCODE_SECRET_KEYS, "id:base64".
-func NewRingKey() string { return keyring.GenerateEntry() }
+func NewRingKey() string { return keys.GenerateEntry() }
 
 // NewIndexKey makes a value for SENDCODE_INDEX_KEY, in base64.
 func NewIndexKey() string {
-	_, encoded, _ := strings.Cut(keyring.GenerateEntry(), ":")
+	_, encoded, _ := strings.Cut(keys.GenerateEntry(), ":")
 	return encoded
 }

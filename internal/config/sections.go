@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 )
 
@@ -224,7 +224,7 @@ func (c *Config) indexKeyOnRing() bool {
 	}
 	for entry := range strings.SplitSeq(c.SecretKeys.Reveal(), ",") {
 		_, encoded, _ := strings.Cut(strings.TrimSpace(entry), ":")
-		if key, err := keyring.Decode(encoded); err == nil && string(key) == index {
+		if key, err := keys.Decode(encoded); err == nil && string(key) == index {
 			return true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -69,7 +69,7 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", checkAdmitted(answer, err, "deed.problem.limited", layout.Words(c))
+	return "", checkAdmitted(answer, err, "deed.problem.limited", frame.Words(c))
 }
 
 // checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited is the key of that text), or because
@@ -115,19 +115,19 @@ func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, rea
 
 // actionForm handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
 func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
-	return layout.Form(func(c echo.Context, form url.Values) error {
+	return frame.Form(func(c echo.Context, form url.Values) error {
 		s, err := a.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
 		n := note{Deed: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
-			n.Problem = layout.Words(c).Get("deed.problem.sure")
+			n.Problem = frame.Words(c).Get("deed.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := a.performAction(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = formProblem(layout.Words(c), err); n.Problem != "" {
+		if status, n.Problem = formProblem(frame.Words(c), err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/live"
 	"sendcode/internal/console/policies"
 	"sendcode/internal/console/records"
@@ -66,7 +66,7 @@ type FailingServer struct {
 // Console has the pages and the JSON API. Safe for concurrent use.
 type Console struct {
 	Config
-	layout  *layout.Layout
+	layout  *frame.Layout
 	auth    *auth.Auth
 	tail    *live.Tail
 	exports chan struct{} // bounds the exports at once
@@ -77,7 +77,7 @@ func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	l := layout.New(c.Logger)
+	l := frame.New(c.Logger)
 	return &Console{
 		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: live.New(c.Log, c.Logger),
 		exports: make(chan struct{}, maxExports),
@@ -94,13 +94,13 @@ func (a *Console) routes() []auth.Route {
 	all := []auth.Route{
 		{Method: get, Path: "/admin", Handler: a.listPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/search", Handler: layout.Form(a.searchPage), Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: frame.Form(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/tail", Handler: a.tailPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/preview", Handler: layout.Form(a.sendPreview), Action: auth.ActionPreview},
+		{Method: post, Path: "/admin/preview", Handler: frame.Form(a.sendPreview), Action: auth.ActionPreview},
 		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},

@@ -11,7 +11,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -21,7 +21,7 @@ import (
 
 // sendView is one send's page.
 type sendView struct {
-	layout.Page
+	frame.Page
 	Verdict explain.Verdict
 	Send    row
 	Code    string // state of the verification, in words; empty without one
@@ -46,18 +46,18 @@ func (a *Console) sendPage(c echo.Context) error {
 		return err
 	}
 	n := note{Deed: c.QueryParam("done")}
-	n.Done = layout.Words(c).Get("deed." + n.Deed + ".done") // none for what is no deed
+	n.Done = frame.Words(c).Get("deed." + n.Deed + ".done") // none for what is no deed
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
 func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
-	w := layout.Words(c)
+	w := frame.Words(c)
 	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
 	v := sendView{
-		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
 		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Deeds: actionsFor(auth.ActorOf(c), s),
 	}

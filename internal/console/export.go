@@ -15,7 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/live"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -56,7 +56,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	default:
 		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
 	}
-	q.filter.Limit = listing.MaxLimit
+	q.filter.Limit = frame.MaxLimit
 	rows, err := a.Log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
 	if err != nil {
 		return err

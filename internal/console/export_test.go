@@ -16,7 +16,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -59,7 +59,7 @@ func TestExport(t *testing.T) {
 	rows := exportOf(t, rec.Body.Bytes())
 	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "reference": "two\nlines, \"quoted\"", "took_ms": ""})
 	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference})
-	cursor := listing.WriteCursor(store.Mark{At: consoletest.Start})
+	cursor := frame.WriteCursor(store.Mark{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
@@ -81,7 +81,7 @@ func TestExport(t *testing.T) {
 // Many pages, longer than the server waits for an answer; and a log that goes away in the middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
-	const n = 5*listing.MaxLimit + 17
+	const n = 5*frame.MaxLimit + 17
 	var rows []store.Send
 	for i := range n {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
@@ -115,7 +115,7 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
 	acts := r.Entries(auth.ActionExport)
-	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*listing.MaxLimit) {
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxLimit) {
 		t.Errorf("%+v", acts[0])
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/records"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -55,13 +54,13 @@ func (a *Console) answerList(c echo.Context, q query) error {
 }
 
 // rowJSON returns a row of the log for scripts.
-func rowJSON(s store.Send) listing.Object {
-	row := listing.Object{
-		"id": s.ID, "verification_id": listing.OrNull(s.VerificationID), "at": listing.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
-		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": listing.OrNull(s.Reason),
-		"blocked_by": listing.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
-		"provider": listing.OrNull(s.Provider), "provider_code": listing.OrNull(s.ProviderCode),
-		"took_ms": listing.OrNull(quota.Milliseconds(s.Took)), "reference": listing.OrNull(s.Reference),
+func rowJSON(s store.Send) frame.Object {
+	row := frame.Object{
+		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
+		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": frame.OrNull(s.Reason),
+		"blocked_by": frame.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
+		"provider": frame.OrNull(s.Provider), "provider_code": frame.OrNull(s.ProviderCode),
+		"took_ms": frame.OrNull(quota.Milliseconds(s.Took)), "reference": frame.OrNull(s.Reference),
 	}
 	if s.Recipients > 0 {
 		row["recipient"], row["recipients"] = "", s.Recipients
@@ -82,14 +81,14 @@ func (a *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := explain.Judge(s, known, layout.Words(c))
+	v := explain.Judge(s, known, frame.Words(c))
 	story := rowJSON(s.Send)
-	maps.Copy(story, listing.Object{
-		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": listing.OrNull(s.Send.Locale),
-		"country": listing.OrNull(s.Send.Country), "network": listing.OrNull(s.Send.IP), "finished_at": listing.Timestamp(s.Send.FinishedAt),
-		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": listing.Objects(s.Related, rowJSON), "quota": nil,
-		"suppressions": listing.Objects(s.Suppressions, func(x store.Suppression) listing.Object { return records.SuppressionJSON(x, s.Now) }),
-		"events":       listing.Objects(s.Events, providerEventJSON), "verdict": listing.Object{"what": v.What.String(), "next": v.Next.String()},
+	maps.Copy(story, frame.Object{
+		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": frame.OrNull(s.Send.Locale),
+		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP), "finished_at": frame.Timestamp(s.Send.FinishedAt),
+		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": frame.Objects(s.Related, rowJSON), "quota": nil,
+		"suppressions": frame.Objects(s.Suppressions, func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
+		"events":       frame.Objects(s.Events, providerEventJSON), "verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},
 	})
 	if s.Verification != nil {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
@@ -100,28 +99,28 @@ func (a *Console) sendJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, story)
 }
 
-func verificationJSON(v store.Verification, now time.Time) listing.Object {
-	return listing.Object{
-		"id": v.ID, "status": verification.StateOf(v, now), "created_at": listing.Timestamp(v.CreatedAt),
-		"expires_at": listing.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
-		"approved_at": listing.Timestamp(v.ApprovedAt), "canceled_at": listing.Timestamp(v.CanceledAt),
+func verificationJSON(v store.Verification, now time.Time) frame.Object {
+	return frame.Object{
+		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
+		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
+		"approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
 	}
 }
 
 // quotaJSON returns the quota object of the admin API, in which all members are always there.
-func quotaJSON(d quota.Decision) listing.Object {
-	q := listing.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil, "blocked_by": nil}
+func quotaJSON(d quota.Decision) frame.Object {
+	q := frame.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil, "blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
-		q["blocked_by"], q["retry_at"] = worst.Name, listing.Timestamp(explain.FreeAt(d, worst))
+		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.FreeAt(d, worst))
 	}
-	q["rules"] = listing.Objects(d.Public().Rules, func(s quota.State) listing.Object {
-		return listing.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window), "remaining": s.Remaining(),
+	q["rules"] = frame.Objects(d.Public().Rules, func(s quota.State) frame.Object {
+		return frame.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window), "remaining": s.Remaining(),
 			"reset_after": quota.Seconds(s.ResetAfter)}
 	})
 	return q
 }
 
-func providerEventJSON(e store.ProviderEvent) listing.Object {
-	return listing.Object{"kind": e.Kind, "at": listing.Timestamp(e.At), "heard_at": listing.Timestamp(e.HeardAt), "provider": e.Provider,
-		"detail": listing.OrNull(e.Detail)}
+func providerEventJSON(e store.ProviderEvent) frame.Object {
+	return frame.Object{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt), "provider": e.Provider,
+		"detail": frame.OrNull(e.Detail)}
 }

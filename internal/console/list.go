@@ -13,20 +13,19 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sendList() listing.List[store.Filter, store.Send] {
-	return listing.List[store.Filter, store.Send]{
+func (a *Console) sendList() frame.List[store.Filter, store.Send] {
+	return frame.List[store.Filter, store.Send]{
 		Name: "sends", Path: "/admin", Mark: markOf,
-		JSON: func(s store.Send, _ time.Time) listing.Object { return rowJSON(s) },
-		Place: func(f *store.Filter) listing.Place {
-			return listing.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		JSON: func(s store.Send, _ time.Time) frame.Object { return rowJSON(s) },
+		Place: func(f *store.Filter) frame.Place {
+			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.Send, time.Time, error) {
 			rows, err := a.Log.Sends(ctx, f)
@@ -36,13 +35,13 @@ func (a *Console) sendList() listing.List[store.Filter, store.Send] {
 }
 
 // page is one page of that list.
-type page = listing.Result[store.Filter, store.Send]
+type page = frame.Result[store.Filter, store.Send]
 
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
-	layout.Page
+	frame.Page
 	page
 	Filter  filterView
 	Search  searchView
@@ -72,11 +71,11 @@ type personView struct {
 
 func (a *Console) listPage(c echo.Context) error {
 	hints, raw := splitHints(c.Request().URL.RawQuery)
-	q, err := parseQuery(raw, a.Now(), layout.Words(c).Zone())
+	q, err := parseQuery(raw, a.Now(), frame.Words(c).Zone())
 	if err != nil {
 		return err
 	}
-	if zone := layout.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) { // so that the address says the same to others
+	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) { // so that the address says the same to others
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
@@ -94,8 +93,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
-	v := listView{Page: layout.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
+	w := frame.Words(c)
+	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
 	for _, m := range a.FailingServers() {
 		key := "list.aside"
 		if m.Carrier {
@@ -182,7 +181,7 @@ func emptyTextKey(q query) string {
 
 // listAddress returns the address of the list's first page with one parameter changed, or removed if the value is empty.
 func listAddress(given url.Values, name, value string) string {
-	return listing.Address("/admin", given, name, value)
+	return frame.Address("/admin", given, name, value)
 }
 
 // readStory reads one row of the log with everything that belongs to it. Errors: verification.ErrNotFound, also for an ID in another form,

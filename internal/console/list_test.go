@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -39,7 +39,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?status=sent"), "Nothing matches")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.Get("/admin?cursor="+listing.WriteCursor(store.Mark{At: consoletest.Start})), "There is nothing older")
+	contains(t, b.Get("/admin?cursor="+frame.WriteCursor(store.Mark{At: consoletest.Start})), "There is nothing older")
 }
 
 // Rows that come in while a reader pages neither repeat a row nor hide one. Paging back shows the same pages, and ends on a full one.
@@ -82,7 +82,7 @@ func TestPaging(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(body, "Newer"))
 	}
 	want(t, b.Get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := listing.WriteCursor(store.Mark{At: r.Clock.Now()})
+	cursor := frame.WriteCursor(store.Mark{At: r.Clock.Now()})
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -117,11 +117,11 @@ func TestFilters(t *testing.T) {
 
 func TestBadFiltersAreNamed(t *testing.T) {
 	b, long := newRig(t).LoggedIn(), strings.Repeat("x", 65)
-	cursor := listing.WriteCursor(store.Mark{At: consoletest.Start})
+	cursor := frame.WriteCursor(store.Mark{At: consoletest.Start})
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=1.5": "limit", "cursor=x": "cursor", "cursor=" + cursor + "A": "cursor",
 		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(cursor): "cursor",
-		"cursor=" + listing.WriteCursor(store.Mark{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
+		"cursor=" + frame.WriteCursor(store.Mark{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
 		"status=SENT": "status", "status=%00": "status", "channel=fax": "channel", "outcome=sent": "outcome", "network=home": "network",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
 		"from=yesterday": "from", "from=0001-01-01T00:00:00Z": "from", "to=10000-01-01T00:00:00Z": "to",
@@ -143,11 +143,11 @@ func TestBadFiltersAreNamed(t *testing.T) {
 func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(listing.WriteCursor(store.Mark{At: consoletest.Start}))
+	f.Add(frame.WriteCursor(store.Mark{At: consoletest.Start}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := listing.ReadCursor(text); ok && listing.WriteCursor(m) != text {
-			t.Errorf("%q and %q are one place", text, listing.WriteCursor(m))
+		if m, ok := frame.ReadCursor(text); ok && frame.WriteCursor(m) != text {
+			t.Errorf("%q and %q are one place", text, frame.WriteCursor(m))
 		}
 	})
 }

@@ -13,8 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/statistics"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -22,9 +21,9 @@ import (
 
 // overviewView is the page of statistics: numbers beside those of the time before, charts, failures and refusals.
 type overviewView struct {
-	layout.Page
+	frame.Page
 	statistics.Statistics
-	Last       []layout.Option
+	Last       []frame.Option
 	Figures    []figureView
 	Sends      statistics.Chart
 	Became     statistics.Table // of the sends
@@ -54,14 +53,14 @@ type countView struct {
 var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
 
 func (a *Console) overviewPage(c echo.Context) error {
-	w, ctx := layout.Words(c), c.Request().Context()
-	values, err := listing.ParseValues(c.Request().URL.RawQuery)
+	w, ctx := frame.Words(c), c.Request().Context()
+	values, err := frame.ParseValues(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	v := overviewView{Page: layout.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
+	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
 	if values.Del("by"); v.By != "" && !slices.Contains(dimensions, v.By) {
-		return layout.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+		return frame.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
 	if v.Statistics, v.asked, v.given, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
 		return err
@@ -69,7 +68,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if !v.given.Has("from") && !v.given.Has("last") {
 		v.given.Set("last", "24h")
 	}
-	v.Last = layout.Options(w, "filter.last", "filter.last", v.given.Get("last"), spans...)[1:]
+	v.Last = frame.Options(w, "filter.last", "filter.last", v.given.Get("last"), spans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
 	paused, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
@@ -102,7 +101,7 @@ func (v overviewView) Daily() bool { return v.asked.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {
-	return listing.Address("/admin/overview", v.given, "by", string(d)) + "#codes-title"
+	return frame.Address("/admin/overview", v.given, "by", string(d)) + "#codes-title"
 }
 
 // RowsAddress returns the address of the list for the page's time with these parameters, given as names and values in turn.

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -67,7 +67,7 @@ func everyPage(r *rig) map[string]string {
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
-	for _, s := range layout.Sections {
+	for _, s := range frame.Sections {
 		pages[s.Name] = s.Path
 	}
 	maps.Copy(pages, map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/support"
@@ -27,7 +27,7 @@ const (
 
 // previewView is the page of a purpose's messages.
 type previewView struct {
-	layout.Page
+	frame.Page
 	Apps, Purposes []string
 	App, Purpose   string
 	Samples        []support.Sample
@@ -54,7 +54,7 @@ func (a *Console) previewPage(c echo.Context) error {
 
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
 	v := previewView{
-		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
+		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.appAndPurpose(values)
 	var err error
@@ -109,8 +109,8 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
-	err = checkAdmitted(answer, err, "preview.problem.limited", layout.Words(c))
-	if status, problem := formProblem(layout.Words(c), err); problem != "" {
+	err = checkAdmitted(answer, err, "preview.problem.limited", frame.Words(c))
+	if status, problem := formProblem(frame.Words(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

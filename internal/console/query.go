@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -35,16 +34,16 @@ var (
 // same for other readers.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
 	f := &q.filter
-	f.Limit = listing.DefaultLimit
+	f.Limit = frame.DefaultLimit
 	var last string
-	known := listing.Parameters{
-		"recipient": listing.Recipient(&f.Recipient), "status": listing.OneOf(&f.Status, statuses...),
-		"channel": listing.OneOf(&f.Channel, channels...), "purpose": listing.ShortText(&f.Purpose), "app": listing.ShortText(&f.App),
-		"blocked_by": listing.ShortText(&f.BlockedBy), "reference": listing.ShortText(&f.Reference), "carrier": listing.ShortText(&f.Provider),
+	known := frame.Parameters{
+		"recipient": frame.Recipient(&f.Recipient), "status": frame.OneOf(&f.Status, statuses...),
+		"channel": frame.OneOf(&f.Channel, channels...), "purpose": frame.ShortText(&f.Purpose), "app": frame.ShortText(&f.App),
+		"blocked_by": frame.ShortText(&f.BlockedBy), "reference": frame.ShortText(&f.Reference), "carrier": frame.ShortText(&f.Provider),
 		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network),
-		"outcome": listing.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
-		"from": listing.Time(&f.From, zone), "to": listing.Time(&f.To, zone), "last": listing.OneOf(&last, spans...),
-		"cursor": listing.Cursor(&f.Before), "newer": listing.Cursor(&f.After), "limit": listing.Limit(&f.Limit),
+		"outcome": frame.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
+		"from": frame.Time(&f.From, zone), "to": frame.Time(&f.To, zone), "last": frame.OneOf(&last, spans...),
+		"cursor": frame.Cursor(&f.Before), "newer": frame.Cursor(&f.After), "limit": frame.Limit(&f.Limit),
 	}
 	if q.given, err = known.Parse(raw); err != nil {
 		return q, err
@@ -54,7 +53,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		q.given.Set("last", last)
 	}
 	if last != "" && f.From.IsZero() {
-		f.From = now.Add(-listing.Spans[last])
+		f.From = now.Add(-frame.Spans[last])
 	}
 	for name, value := range map[string]string{
 		"from": f.From.Format(time.RFC3339Nano), "to": f.To.Format(time.RFC3339Nano),
@@ -65,10 +64,10 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return q, layout.Invalid("to", "invalid", "The end must be after the beginning.")
+		return q, frame.Invalid("to", "invalid", "The end must be after the beginning.")
 	}
 	if f.Before != nil && f.After != nil {
-		return q, layout.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
+		return q, frame.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
 	}
 	return q, nil
 }
@@ -77,7 +76,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 func (q query) rejectParameters(problem string, names ...string) error {
 	for _, name := range names {
 		if q.given.Has(name) {
-			return layout.Invalid(name, "unknown", problem)
+			return frame.Invalid(name, "unknown", problem)
 		}
 	}
 	return nil
@@ -93,7 +92,7 @@ func (q query) hasLocalTimes(raw string) bool {
 }
 
 // network parses a network, or an address, of which it takes the network.
-func network(to *string) listing.ParseFunc {
+func network(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
 			*to = policy.NetworkPrefix(address)
@@ -108,7 +107,7 @@ func network(to *string) listing.ParseFunc {
 	}
 }
 
-func country(to *string) listing.ParseFunc {
+func country(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if *to = strings.ToUpper(strings.TrimSpace(value)); !recipient.KnownCountry(*to) {
 			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
@@ -117,7 +116,7 @@ func country(to *string) listing.ParseFunc {
 	}
 }
 
-func domain(to *string) listing.ParseFunc {
+func domain(to *string) frame.ParseFunc {
 	return func(value string) (problem string) {
 		var err error
 		if *to, err = recipient.MaskedDomain(value); err != nil {
@@ -127,7 +126,7 @@ func domain(to *string) listing.ParseFunc {
 	}
 }
 
-func supportReference(to *string) listing.ParseFunc {
+func supportReference(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if *to = value; !store.IsSupportReference(value) {
 			return "A support reference is written as S-7K3M-Q2XP."
@@ -143,17 +142,17 @@ type filterView struct {
 }
 
 // Options returns the choices of the field last, status, outcome or channel.
-func (v filterView) Options(field string) []layout.Option {
+func (v filterView) Options(field string) []frame.Option {
 	title, chosen := "filter."+field, v.Get(field)
 	switch field {
 	case "status":
-		return layout.Options(v.w, title, "status", store.Status(chosen), statuses...)
+		return frame.Options(v.w, title, "status", store.Status(chosen), statuses...)
 	case "outcome":
-		return layout.Options(v.w, title, "outcome.code", store.CodeState(chosen), outcomes...)
+		return frame.Options(v.w, title, "outcome.code", store.CodeState(chosen), outcomes...)
 	case "channel":
-		return layout.Options(v.w, title, "channel", recipient.Channel(chosen), channels...)
+		return frame.Options(v.w, title, "channel", recipient.Channel(chosen), channels...)
 	}
-	return layout.Options(v.w, title, title, chosen, spans...)
+	return frame.Options(v.w, title, title, chosen, spans...)
 }
 
 // DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes, in the reader's zone.

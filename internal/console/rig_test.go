@@ -17,12 +17,12 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/delivery"
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -54,7 +54,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
-		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
+		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
 	}, verificationtest.Parts{Limiter: r.Limiter, Log: r.Log, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
 	c := Config{
 		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,

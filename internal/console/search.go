@@ -15,8 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -34,7 +33,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		q := query{filter: store.Filter{Limit: listing.DefaultLimit}, given: url.Values{}}
+		q := query{filter: store.Filter{Limit: frame.DefaultLimit}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
 	}
 	if err != nil {
@@ -61,7 +60,7 @@ func setSearchedCookie(c echo.Context, typed string) {
 
 // takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if there is none.
 func takeSearchedCookie(c echo.Context) string {
-	masked := layout.Cookie(c, searchedCookie)
+	masked := frame.Cookie(c, searchedCookie)
 	if masked != "" {
 		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
 	}
@@ -69,7 +68,7 @@ func takeSearchedCookie(c echo.Context) string {
 }
 
 func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) string {
-	w := layout.Words(c)
+	w := frame.Words(c)
 	if bad.Reason == "required" {
 		return w.Get("search.empty")
 	}
@@ -95,7 +94,7 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 // recipient is never taken for a reference, which would put it into the URL.
 func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
-		return "", layout.Invalid("q", "required", "")
+		return "", frame.Invalid("q", "required", "")
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
 		return explain.SendAddress(id), nil
@@ -105,8 +104,8 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := listing.ShortText(new(string))(typed); problem != "" {
-			return "", layout.Invalid("q", "invalid", problem)
+		if problem := frame.ShortText(new(string))(typed); problem != "" {
+			return "", frame.Invalid("q", "invalid", problem)
 		}
 		return listAddress(nil, "reference", typed), nil
 	}

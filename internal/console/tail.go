@@ -8,8 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/live"
 	"sendcode/internal/store"
 )
@@ -28,9 +27,9 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 	}
 	from, q.filter.After, q.filter.Limit = q.filter.After, nil, live.PageSize
 	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
-		m, ok := listing.ReadCursor(last)
+		m, ok := frame.ReadCursor(last)
 		if !ok {
-			return q, nil, layout.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
+			return q, nil, frame.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
 		}
 		from = &m
 	}
@@ -48,7 +47,7 @@ func (a *Console) tailJSON(c echo.Context) error {
 
 // tailRows streams rows to the page, as it draws them.
 func (a *Console) tailRows(c echo.Context) error {
-	w := layout.Words(c)
+	w := frame.Words(c)
 	return a.stream(c, "row", func(s store.Send) (string, error) {
 		return a.layout.RenderBlock("tail", "row", row{Send: s, W: w})
 	})
@@ -64,7 +63,7 @@ func (a *Console) stream(c echo.Context, event string, draw func(store.Send) (st
 
 // tailView is the page: the newest rows, and the URL of the stream.
 type tailView struct {
-	layout.Page
+	frame.Page
 	Filter filterView
 	Stream string
 	Rows   []row
@@ -75,19 +74,19 @@ func (a *Console) tailPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q.filter.Limit = listing.DefaultLimit
+	q.filter.Limit = frame.DefaultLimit
 	sends, err := a.Log.Sends(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
-	v := tailView{Page: layout.NewPage(c, "tail.title", "tail"), Filter: filterView{q.given, w}}
+	w := frame.Words(c)
+	v := tailView{Page: frame.NewPage(c, "tail.title", "tail"), Filter: filterView{q.given, w}}
 	stream := maps.Clone(q.given)
 	for _, s := range sends {
 		v.Rows = append(v.Rows, row{Send: s, W: w})
 	}
 	if len(sends) > 0 {
-		stream.Set("newer", listing.WriteCursor(markOf(sends[0])))
+		stream.Set("newer", frame.WriteCursor(markOf(sends[0])))
 	}
 	v.Stream = "/admin/tail/rows?" + stream.Encode()
 	return a.layout.Show(c, http.StatusOK, "tail", v)

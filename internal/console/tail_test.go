@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/console/live"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -112,7 +112,7 @@ func TestTailStreams(t *testing.T) {
 	})
 	opened := make(chan func() sse, 1)
 	go func() {
-		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(listing.WriteCursor(markOf(old))))
+		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.WriteCursor(markOf(old))))
 		h := resp.Header
 		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" ||
 			!strings.Contains(h.Get("Cache-Control"), "no-store") {
@@ -184,7 +184,7 @@ func TestTailEnds(t *testing.T) {
 func TestTailRefuses(t *testing.T) {
 	_, b := loggedIn(t)
 	for _, query := range []string{
-		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}), "last=1h", "status=lost",
+		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}), "last=1h", "status=lost",
 		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
 		for _, path := range []string{"/v1/admin/tail?", "/admin/tail/rows?", "/admin/tail?"} {

@@ -14,7 +14,6 @@ var edges = map[string]string{
 	"internal/recipient":        "",
 	"internal/brand":            "",
 	"internal/code":             "",
-	"internal/keyring":          "",
 	"internal/bulkhead":         "",
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
@@ -24,8 +23,7 @@ var edges = map[string]string{
 	"internal/delivery/mailbox": "internal/delivery",
 	"internal/sms":              "internal/delivery internal/failover internal/loopback",
 	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
-	"internal/events":           "internal/jsonpath",
-	"internal/proof":            "internal/keyring",
+	"internal/proof":            "internal/keys",
 	"internal/openid":           "internal/loopback",
 	"docs":                      "",
 	"migrations":                "",
@@ -44,52 +42,51 @@ var edges = map[string]string{
 	"internal/store/postgres": "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/store/sqlite":   "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
-	"internal/vault":          "internal/code internal/keyring internal/recipient internal/store",
-	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/vault internal/store",
+	"internal/keys":           "internal/code internal/recipient internal/store",
+	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store",
 	"internal/gates":          "quota internal/policy internal/store",
 	"internal/refusals":       "quota internal/recipient internal/store",
-	"internal/outbox": "quota internal/policy internal/vault internal/message internal/delivery internal/sms " +
+	"internal/outbox": "quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/feedback": "internal/events internal/policy internal/vault internal/delivery internal/sms internal/recipient internal/store",
-	"internal/jobs":     "internal/policy internal/store",
-	"internal/limits":   "quota", // not internal/gates: it asks an interface
-	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
+	"internal/reports": "internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
+	"internal/jobs":    "internal/policy internal/store",
+	"internal/limits":  "quota", // not internal/gates: it asks an interface
+	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate", // not internal/outbox: it hands over to an interface
-	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/vault internal/verification",
-	"internal/support": "quota internal/verification internal/policy internal/vault internal/code internal/message " +
+	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
+	"internal/support": "quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
 	"internal/widget": "internal/bundle internal/compress internal/texts web",
 	"internal/server": "internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
-	"internal/page": "quota internal/brand internal/keyring internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
+	"internal/page": "quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
-		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
+		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
 		"internal/console/records internal/console/policies",
-	"internal/console/records":    "internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/layout internal/console/listing",
-	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/layout internal/console/listing",
-	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
+	"internal/console/records":    "internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
+	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
-	"internal/console/layout":     "internal/compress internal/texts internal/store internal/verification internal/server web web/admin",
+	"internal/console/frame":      "internal/compress internal/texts internal/recipient internal/store internal/verification internal/server web web/admin",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
-	"internal/console/live":       "internal/recipient internal/store internal/server internal/console/listing",
-	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
-		"internal/policy internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
+	"internal/console/live":       "internal/recipient internal/store internal/server internal/console/frame",
+	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
+		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keyring internal/delivery internal/delivery/smtp internal/events " +
+	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/app": "internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
-		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
-		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/redemption internal/support",
+		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
+		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
 
 	// For tests and tools.
 	"internal/house":                   "",
@@ -102,18 +99,18 @@ var edges = map[string]string{
 	"internal/servertest/axe":          "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
 	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
-	"internal/verification/verificationtest": "quota internal/events internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
-		"internal/delivery internal/sms internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox " +
-		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/vault internal/verification templates",
-	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
-		"internal/history internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
+	"internal/verification/verificationtest": "quota internal/reports internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
+		"internal/delivery internal/sms internal/reports internal/gates internal/jobs internal/keys internal/message internal/outbox " +
+		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/keys internal/verification templates",
+	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keys internal/message " +
+		"internal/history internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/keys " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
 	"internal/delivery/smtptest":   "internal/servertest internal/delivery",
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/servertest",
-	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
-	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
+	"internal/console/consoletest": "quota internal/keys internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
+	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keys internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/servertest",
 	"tools/bench":       "",
 	"tools/drill":       "",
@@ -157,7 +154,7 @@ var extraInTests = map[string]string{
 	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/delivery internal/sms",
-	"internal/feedback":            "internal/store/sqlite",
+	"internal/reports":             "internal/store/sqlite",
 	"internal/message":             "internal/delivery", // lays the mails out
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
 	"internal/store/postgres":      "internal/store/sqlite",                                     // the model of random schedules
@@ -166,7 +163,7 @@ var extraInTests = map[string]string{
 	"internal/api":                 "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/recipient tools/rows",
 	"tools/bench":                  "internal/app internal/config internal/store/postgres tools/rows",
-	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
+	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/keys internal/keys internal/openid web/admin", // what is shown of them
 	"internal/console/auth":        "internal/store/sqlite",
 	"internal/console/live":        "internal/store/sqlite",
 	"internal/limits":              "internal/gates internal/policy", // what it asks while the limiter is away
@@ -193,7 +190,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
@@ -205,7 +202,7 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
-	"golang.org/x/crypto":                   "internal/keyring internal/console/auth internal/console/consoletest",
+	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",
 	"golang.org/x/sync":                     anywhere,

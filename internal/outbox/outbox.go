@@ -16,12 +16,12 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/quota"
 )
 
@@ -119,7 +119,7 @@ type Parts struct {
 	Store    Store
 	Gate     Gate
 	Policy   *policy.InForce
-	Vault    vault.Vault
+	Vault    keys.Vault
 	Renderer Renderer
 	Sender   Sender
 	Texts    Texts    // with Carrier

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/keys"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -140,7 +140,7 @@ func TestStopHandsBackWhatHangs(t *testing.T) {
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		"unreadable": func(r *vtest.Rig) {
-			r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
+			r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
 		},
 		"template": func(r *vtest.Rig) {
 			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})

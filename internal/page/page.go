@@ -26,7 +26,7 @@ import (
 
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
@@ -59,7 +59,7 @@ type Config struct {
 	Country  string     // country of phone numbers if the browser names none that is served; empty: none
 	Code     code.Shape // of new codes; each verification has its own
 	Codes    Codes
-	Cookies  *keyring.Ring    // seals what cookies hold
+	Cookies  *keys.Ring       // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit

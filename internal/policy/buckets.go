@@ -3,9 +3,9 @@ package policy
 import (
 	"net/netip"
 
+	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/quota"
 )
 
@@ -50,7 +50,7 @@ type Area struct {
 }
 
 // AreaOf returns the area of a recipient with these hashes.
-func AreaOf(k vault.Vault, r recipient.Recipient, h recipient.Hashes) Area {
+func AreaOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) Area {
 	if r.Channel() != recipient.SMS {
 		return Area{Mailbox: h.Mailbox}
 	}

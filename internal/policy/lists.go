@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 )
 
 // TestRecipient is a recipient with a configured code, to which nothing is sent, for app store reviewers and automated tests. Quota,
@@ -159,7 +159,7 @@ func (s Set) NewEvent(app, event string, test bool, ids *store.IDs, now time.Tim
 
 // TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test
 // recipient: else the configured code would prove that spelling too.
-func (s Set) TestRecipient(k vault.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {
+func (s Set) TestRecipient(k keys.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {
 	t, ok := s.TestRecipients[v.Recipient]
 	if !ok || !now.Before(t.Expires) {
 		return t, false

@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 )
 
 // Life is how long a proof is valid: long enough for the way from a browser to a back end.
@@ -48,10 +48,10 @@ type jwtClaims struct {
 }
 
 // Signer makes and verifies proofs. Safe for concurrent use.
-type Signer struct{ ring *keyring.Ring }
+type Signer struct{ ring *keys.Ring }
 
 // New makes a signer with the keys of a ring.
-func New(ring *keyring.Ring) *Signer { return &Signer{ring} }
+func New(ring *keys.Ring) *Signer { return &Signer{ring} }
 
 // key returns the private key that belongs to a key of the ring, by its ID.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {

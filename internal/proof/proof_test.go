@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 )
 
 const (
@@ -20,9 +20,9 @@ const (
 	k2 = "k2:8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
 )
 
-func signer(t *testing.T, keys string) *Signer {
+func signer(t *testing.T, entries string) *Signer {
 	t.Helper()
-	ring, err := keyring.Parse(keys)
+	ring, err := keys.Parse(entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 	"log/slog"
 	"time"
 
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 )
 
@@ -30,7 +30,7 @@ type Store interface {
 type Service struct {
 	Store  Store
 	Proofs *proof.Signer
-	Vault  vault.Vault
+	Vault  keys.Vault
 	Policy *policy.InForce
 	Now    func() time.Time
 	Logger *slog.Logger

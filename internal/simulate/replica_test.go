@@ -14,13 +14,12 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/code"
 	"sendcode/internal/jobs"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/internal/webhook"
@@ -59,9 +58,9 @@ var (
 		return must(message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS))
 	})
 	mails = sync.OnceValue(func() *message.Renderer { return must(message.New(templates.FS)) })
-	ring  = sync.OnceValue(func() *keyring.Ring {
+	ring  = sync.OnceValue(func() *keys.Ring {
 		key := sha256.Sum256([]byte("simulated"))
-		return must(keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
+		return must(keys.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
 	})
 )
 
@@ -142,12 +141,12 @@ func (w *world) start(index, life int) *Replica {
 	tick := w.tick()
 	settings := verificationtest.Settings{
 		Set:   w.policySet(w.policies[len(w.policies)-1].number),
-		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	r.Process = verificationtest.New(settings, r.Parts)
 	e := server.New(server.Config{Logger: logger})
-	api.New(r.Process.Service, keys()).Register(e)
+	api.New(r.Process.Service, apiKeys()).Register(e)
 	r.http = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -162,7 +161,7 @@ func (w *world) start(index, life int) *Replica {
 // oddly is less than a millisecond, so that the timers of replicas end at instants of their own.
 func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 
-func keys() api.Keys {
+func apiKeys() api.Keys {
 	return api.Keys{
 		{App: app, ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secretKey))},
 		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)), Origins: []string{origin}},

@@ -27,7 +27,7 @@
 //	internal/store/storetest/kit.go        Traces: a text to look for after an erasure; WriteTraces writes it
 //	web/admin/send.html                    beside facts.reference
 //	internal/texts/en.json, zh-Hans.json   facts.device; deed.recipient.erase.what and docs/operations.md say what an erasure removes
-//	internal/console/json.go               sendJSON: "device": listing.OrNull(s.Send.Device)
+//	internal/console/json.go               sendJSON: "device": frame.OrNull(s.Send.Device)
 //	docs/openapi.yaml                      Ask, as session; Story: properties and required
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it

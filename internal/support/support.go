@@ -11,11 +11,11 @@ import (
 	"log/slog"
 	"time"
 
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -74,7 +74,7 @@ type Parts struct {
 	Limiter  Limiter
 	Refusals Refusals
 	Policy   *policy.InForce
-	Vault    vault.Vault
+	Vault    keys.Vault
 	Mails    Mails
 	Texts    Texts // nil: there are no text messages
 	Now      func() time.Time

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -185,7 +185,7 @@ func (s *Service) shape(v store.Verification) code.Shape {
 	if t, ok := s.testRecipient(v); ok {
 		return code.ShapeOf(t.Code)
 	}
-	return vault.Shape(v)
+	return keys.Shape(v)
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived one.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -117,7 +117,7 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
 		r.WantChecked("a wrong code", r.Check(a.View.ID, vtest.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
 	})

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -143,7 +143,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), verification.ErrNotFound)
 		is(1, "an unknown ID")
 		good := r.Settings.Vault
-		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		r.Svc.Use(keys.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUncertain)
 		is(2, "a code that could not be derived") // its try is counted
 		r.Svc.Use(good)

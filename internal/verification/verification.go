@@ -20,12 +20,12 @@ import (
 
 	"sendcode/internal/bulkhead"
 	"sendcode/internal/gates"
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 	"sendcode/quota"
 )
 
@@ -87,7 +87,7 @@ type Parts struct {
 	Outbox   Outbox
 	Refusals *refusals.Batch
 	Policy   *policy.InForce
-	Vault    vault.Vault
+	Vault    keys.Vault
 	Mails    Languages
 	Texts    Languages // nil: there are no text messages
 	Prover   Prover    // nil: approvals carry no proof

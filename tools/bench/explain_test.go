@@ -19,7 +19,7 @@ func stages() []stage {
 		{1, "access log", `log/slog.\(\*Logger\).log(Attrs)?$`},
 		{1, "the use case", `verification.\(\*Service\).Send$`},
 		{2, "first gate: Redis", `quota.\(\*Redis\).Take$`},
-		{2, "sealing the recipient", `keyring.\(\*Ring\).Seal$`},
+		{2, "sealing the recipient", `keys.\(\*Ring\).Seal$`},
 		{0, "second gate: Postgres, in batches", `postgres.\(\*DB\).decideBatch$`},
 		{0, "outcomes: Postgres, in batches", `postgres.\(\*DB\).finish$`},
 		{0, "outbox: compose, deliver, finish", `outbox.\(\*Outbox\).attempt$`},

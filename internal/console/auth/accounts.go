@@ -9,16 +9,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
 // accountsView is the page of accounts.
 type accountsView struct {
-	layout.Page
+	frame.Page
 	Rows     []accountView
-	Roles    []layout.Option
+	Roles    []frame.Option
 	Provider string // what the provider is called; empty: there is none
 	Name     string // as typed, when it was not done
 	Identity string
@@ -31,7 +31,7 @@ type accountsView struct {
 type accountView struct {
 	Name   string
 	Made   texts.Clock
-	Roles  []layout.Option
+	Roles  []frame.Option
 	Role   string
 	Closed bool
 
@@ -49,8 +49,8 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	if err != nil {
 		return err
 	}
-	w := layout.Words(c)
-	v.Page = layout.NewPage(c, "accounts.title", "accounts")
+	w := frame.Words(c)
+	v.Page = frame.NewPage(c, "accounts.title", "accounts")
 	if v.Roles = roleOptions(w, Reader); a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
@@ -68,9 +68,9 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	return a.layout.Show(c, status, "accounts", v)
 }
 
-func roleOptions(w texts.Words, chosen Role) (list []layout.Option) {
+func roleOptions(w texts.Words, chosen Role) (list []frame.Option) {
 	for _, r := range []Role{Reader, Operator, Owner} {
-		list = append(list, layout.Option{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
+		list = append(list, frame.Option{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
 	}
 	return list
 }
@@ -85,7 +85,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
 	}
 	password, err := ChangeAccount(c.Request().Context(), a.Store, wish, a.now(), act)
-	w := layout.Words(c)
+	w := frame.Words(c)
 	bad, refused := errors.AsType[*verification.InvalidError](err)
 	switch {
 	case refused:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
-	"sendcode/internal/keyring"
+	"sendcode/internal/console/frame"
+	"sendcode/internal/keys"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -23,8 +23,8 @@ type Config struct {
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
 	Tokens       []Token
 
-	Ring     *keyring.Ring // seals what browsers and the log keep for the console
-	Provider *Provider     // that may log people in; nil: passwords alone
+	Ring     *keys.Ring // seals what browsers and the log keep for the console
+	Provider *Provider  // that may log people in; nil: passwords alone
 
 	DemandFactor bool // of all who log in with a password
 
@@ -39,7 +39,7 @@ type Auth struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	password credential
-	layout   *layout.Layout
+	layout   *frame.Layout
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
@@ -47,7 +47,7 @@ type Auth struct {
 const maxChecks = 2
 
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
-func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
+func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		Config: c, attempts: attempts{c.Limiter}, lines: server.LogThrottle{Every: time.Minute}, logger: logger, now: now, layout: l,
 		checks: make(chan struct{}, maxChecks),
@@ -63,17 +63,17 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
-	e.POST("/admin/login", layout.Form(a.login), open...)
+	e.POST("/admin/login", frame.Form(a.login), open...)
 	e.POST("/admin/logout", a.logout, open...) // also halfway in
 	e.GET(codePage, a.codePage, open...)
-	e.POST(codePage, layout.Form(a.submitCode), open...)
+	e.POST(codePage, frame.Form(a.submitCode), open...)
 	if a.Provider != nil {
-		e.POST(providerStart, layout.Form(a.startProviderLogin), open...)
+		e.POST(providerStart, frame.Form(a.startProviderLogin), open...)
 		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
 	e.GET(factorPage, a.factorPage, a.PageMiddleware(ActionFactor)...)
-	e.POST(factorPage, layout.Form(a.changeFactor), a.PageMiddleware(ActionFactor)...)
-	e.POST(sessionsPath, layout.Form(a.endSessions), a.PageMiddleware(ActionSession)...)
+	e.POST(factorPage, frame.Form(a.changeFactor), a.PageMiddleware(ActionFactor)...)
+	e.POST(sessionsPath, frame.Form(a.endSessions), a.PageMiddleware(ActionSession)...)
 	e.GET("/admin/accounts", a.accountsPage, a.PageMiddleware(ActionAccounts)...)
-	e.POST("/admin/accounts", layout.Form(a.changeAccount), a.PageMiddleware(ActionAccounts)...)
+	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.PageMiddleware(ActionAccounts)...)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
@@ -24,9 +24,9 @@ const commandLine = "cli"
 
 // Errors of a change, also where another change came first.
 var (
-	errTaken          = layout.Invalid("name", "taken", "There is an account of this name.")
-	errUnknownAccount = layout.Invalid("name", "unknown_account", "There is no account of this name.")
-	errIdentityTaken  = layout.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
+	errTaken          = frame.Invalid("name", "taken", "There is an account of this name.")
+	errUnknownAccount = frame.Invalid("name", "unknown_account", "There is no account of this name.")
+	errIdentityTaken  = frame.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 
 // Change is a requested change of an account.
@@ -50,12 +50,12 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
 		dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
-			err = layout.Invalid("name", "no_factor", "This account has no second factor.")
+			err = frame.Invalid("name", "no_factor", "This account has no second factor.")
 		}
 		return "", err
 	}
 	if !store.IsAccountName(w.Name) || reserved[w.Name] {
-		return "", layout.Invalid("name", "bad_name",
+		return "", frame.Invalid("name", "bad_name",
 			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := log.Account(ctx, w.Name); {
@@ -93,7 +93,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
-			return c, "", layout.Invalid("role", "bad_role", "A role is reader, operator or owner.")
+			return c, "", frame.Invalid("role", "bad_role", "A role is reader, operator or owner.")
 		}
 		c.Role = new(string(w.Role))
 	}
@@ -112,7 +112,7 @@ func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now ti
 	case w.Do == "open":
 		c.DisabledAt = &time.Time{}
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
-		return c, "", layout.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
+		return c, "", frame.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
 	return c, made, nil
 }
@@ -121,7 +121,7 @@ func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now ti
 func checkIdentity(ctx context.Context, log store.AccountStore, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
-		return layout.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
+		return frame.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
 	other, err := log.AccountByIdentity(ctx, w.Identity)
 	switch {

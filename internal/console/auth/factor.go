@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -29,7 +29,7 @@ const (
 
 // codeView is the page that asks for the code after the password.
 type codeView struct {
-	layout.Page
+	frame.Page
 	Next    string
 	Problem string
 }
@@ -52,7 +52,7 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 }
 
 func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
-	v := codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem}
+	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
 	v.Back = withNext(codePage, next)
 	return a.layout.Show(c, status, "code", v)
 }
@@ -103,7 +103,7 @@ type refusal struct {
 // takeCode tries a code of the account's second factor, or a recovery code; each is good once. It counts the attempt before it compares.
 // It returns nil if the code was right, else what to tell the person.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
-	ctx, w, code := c.Request().Context(), layout.Words(c), normalizeCode(typed)
+	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {
 		return &refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -16,7 +16,7 @@ import (
 
 // factorView is the page on which people look after their own login: the second factor and the sessions.
 type factorView struct {
-	layout.Page
+	frame.Page
 	Account    string
 	Demanded   bool // the settings want one of everybody with a password
 	ByProvider bool // who logs in by the provider has the provider's
@@ -39,8 +39,8 @@ func (a *Auth) factorPage(c echo.Context) error {
 }
 
 func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
-	ctx, w := c.Request().Context(), layout.Words(c)
-	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
+	ctx, w := c.Request().Context(), frame.Words(c)
+	v.Page, v.Demanded, v.ByProvider = frame.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
 	f, has, err := a.secondFactorOf(ctx, s.Account)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 // changeFactor handles the form of the second factor: begin one (needs the password), confirm it with a first code, remove it or
 // make new recovery codes (need a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
-	s, w := sessionOf(c), layout.Words(c)
+	s, w := sessionOf(c), frame.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
 		return a.showFactor(c, s, http.StatusForbidden, factorView{})
 	}
@@ -83,7 +83,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 
 // beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), layout.Words(c)
+	ctx, w := c.Request().Context(), frame.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
@@ -125,7 +125,7 @@ func groupByFour(s string) string {
 
 // confirmFactor stores a secret once a right code shows that the app has it; that code counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), layout.Words(c)
+	ctx, w := c.Request().Context(), frame.Words(c)
 	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
 	if !ok {
 		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
@@ -159,7 +159,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 
 // changeWithCode does the action that the code was given for.
 func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
-	ctx, w := c.Request().Context(), layout.Words(c)
+	ctx, w := c.Request().Context(), frame.Words(c)
 	act, err := a.NewAuditEntry(c, ActionFactor+"."+do)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/servertest"
 )
 
@@ -255,7 +255,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if _, err := r.Ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
-	without, err := keyring.Parse(keyring.GenerateEntry())
+	without, err := keys.Parse(keys.GenerateEntry())
 	r.Must(err)
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })

@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 )
 
@@ -54,7 +54,7 @@ func consolePageOrEmpty(address string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return ""
 	}
-	inMenu := slices.ContainsFunc(layout.Sections, func(s layout.Section) bool { return s.Path == u.Path })
+	inMenu := slices.ContainsFunc(frame.Sections, func(s frame.Section) bool { return s.Path == u.Path })
 	if !inMenu && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -19,7 +19,7 @@ import (
 
 // loginView is what the login page shows.
 type loginView struct {
-	layout.Page
+	frame.Page
 	Next     string // where to go afterwards
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
@@ -36,7 +36,7 @@ func (a *Auth) loginPage(c echo.Context) error {
 }
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
-	v := loginView{Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
+	v := loginView{Page: frame.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
 		Off: !a.password.isSet() && a.Provider == nil}
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
@@ -51,7 +51,7 @@ const maxName = 32
 // login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. An empty name means the
 // configured account. The answer does not tell whether an account exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
-	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
@@ -96,7 +96,7 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
-		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, layout.Words(c).Get("login.unavailable"))
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooMany(c, next, name, count)
 	}
@@ -117,7 +117,7 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
 	}
-	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
+	w, wait, text := frame.Words(c), count.RetryAfter(), "login.limited"
 	if attacked {
 		text = "login.attacked"
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/openid"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -69,7 +69,7 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 
 // redirectPage answers with a page that leads to the address by itself.
 func (a *Auth) redirectPage(c echo.Context, address string) error {
-	page := layout.NewPage(c, "onward.title", "")
+	page := frame.NewPage(c, "onward.title", "")
 	page.Onward = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
@@ -79,7 +79,7 @@ func (a *Auth) redirectPage(c echo.Context, address string) error {
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	kept, ok := unseal[oauthState](a, stateLabel, nil, cookieValue(c, stateCookie))
 	c.SetCookie(newStateCookie(c, "", -1))
-	w := layout.Words(c)
+	w := frame.Words(c)
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
@@ -123,7 +123,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	if status == 0 {
 		status = http.StatusForbidden
 	}
-	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
+	return a.showLogin(c, status, next, "", frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
 // holderForPerson returns the account, or the role by their claims, of a person whom the provider identified, and a new session's fields;

@@ -9,7 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/openid"
 	"sendcode/internal/openid/openidtest"
 	"sendcode/internal/server"
@@ -45,7 +45,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	for _, change := range changes {
 		change(&c)
 	}
-	e, l := server.New(server.Config{Logger: logger}), layout.New(logger)
+	e, l := server.New(server.Config{Logger: logger}), frame.New(logger)
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)

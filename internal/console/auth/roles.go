@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -84,7 +84,7 @@ const actorKey = "sendcode.admin.actor"
 // attachTo stores the actor in the request's context.
 func (w Actor) attachTo(c echo.Context) {
 	c.Set(actorKey, w)
-	layout.SetAccount(c, w.Name, string(w.Role))
+	frame.SetAccount(c, w.Name, string(w.Role))
 }
 
 // ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no token was checked.

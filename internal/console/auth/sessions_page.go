@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/texts"
 )
 
@@ -51,7 +51,7 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 // endSessions ends the session that the form names, or every session of the account, also this one: a copy of this one's cookie would else
 // go on.
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
-	s, w := sessionOf(c), layout.Words(c)
+	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
 	if text := form.Get("session"); text != everySession {
 		id, err := hex.DecodeString(text)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/quota"
 )
 
@@ -40,9 +40,9 @@ func (c *Clock) Now() time.Time { return Start.Add(time.Duration(c.since.Load())
 func (c *Clock) Add(d time.Duration) { c.since.Add(int64(d)) }
 
 // Ring returns a key ring with one new key.
-func Ring(t *testing.T) *keyring.Ring {
+func Ring(t *testing.T) *keys.Ring {
 	t.Helper()
-	ring, err := keyring.Parse(keyring.GenerateEntry())
+	ring, err := keys.Parse(keys.GenerateEntry())
 	if err != nil {
 		t.Fatal(err)
 	}

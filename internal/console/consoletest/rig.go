@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -24,7 +24,7 @@ type Rig struct {
 	Clock   *Clock
 	Log     *sqlite.DB
 	Limiter Limiter
-	Ring    *keyring.Ring
+	Ring    *keys.Ring
 	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -128,7 +128,7 @@ func (s *events) sendBatch(b batch) error {
 		if m := markOf(row); isAfter(m, s.mark) {
 			s.mark = m
 		}
-		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, listing.WriteCursor(s.mark))
+		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, frame.WriteCursor(s.mark))
 		for line := range strings.SplitSeq(text, "\n") {
 			out.WriteString("data: " + line + "\n")
 		}

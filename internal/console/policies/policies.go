@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
@@ -31,12 +31,12 @@ type Desk interface {
 // Pages is the page. Safe for concurrent use.
 type Pages struct {
 	desk    Desk
-	layout  *layout.Layout
+	layout  *frame.Layout
 	replays chan struct{} // bounds the replays at once
 }
 
 // New makes the page.
-func New(desk Desk, l *layout.Layout) *Pages {
+func New(desk Desk, l *frame.Layout) *Pages {
 	return &Pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
 }
 
@@ -44,7 +44,7 @@ func New(desk Desk, l *layout.Layout) *Pages {
 const atLimitShown = 10
 
 type policiesView struct {
-	layout.Page
+	frame.Page
 	Policies []policyView
 }
 
@@ -68,7 +68,7 @@ func (a *Pages) Show(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies")}
+	v := policiesView{Page: frame.NewPage(c, "policies.title", "policies")}
 	status := http.StatusOK
 	for _, p := range a.desk.Policies() {
 		shown := policyView{Policy: p}

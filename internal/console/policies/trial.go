@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
 	"sendcode/quota"
@@ -34,7 +33,7 @@ var trialPeriods = []string{"24h", "7d", "30d"}
 
 // parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown policy or parameter.
 func (a *Pages) parseTrial(raw string) (url.Values, error) {
-	asked, err := listing.ParseValues(raw)
+	asked, err := frame.ParseValues(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +48,11 @@ func (a *Pages) parseTrial(raw string) (url.Values, error) {
 		}
 	}
 	if name != "" {
-		return nil, layout.Invalid("policy", "unknown", "There is no such policy.")
+		return nil, frame.Invalid("policy", "unknown", "There is no such policy.")
 	}
 	for key := range asked {
 		if !known[key] {
-			return nil, listing.UnknownParameter(key)
+			return nil, frame.UnknownParameter(key)
 		}
 	}
 	return asked, nil
@@ -62,7 +61,7 @@ func (a *Pages) parseTrial(raw string) (url.Values, error) {
 // trialView is the form that asks what other rules would have done, and its answer.
 type trialView struct {
 	Rules   []trialRule
-	Last    []layout.Option
+	Last    []frame.Option
 	Result  texts.Sentence
 	ByRule  string
 	Problem string
@@ -80,7 +79,7 @@ func newTrialView(p support.Policy, values url.Values, w texts.Words) trialView 
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
 	}
-	t := trialView{Last: layout.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
+	t := trialView{Last: frame.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
 	for _, r := range triableRules(p) {
 		v := trialRule{Rule: r, Limit: cmp.Or(values.Get("limit."+r.Name), strconv.Itoa(r.Limit))}
 		if !r.Calendar() {
@@ -128,7 +127,7 @@ func (a *Pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	last := cmp.Or(values.Get("last"), "7d")
-	r, err := a.desk.Replay(ctx, p, rules, listing.Spans[last])
+	r, err := a.desk.Replay(ctx, p, rules, frame.Spans[last])
 	switch {
 	case errors.Is(err, support.ErrTooMuch):
 		t.Problem = w.Get("policies.too_much")

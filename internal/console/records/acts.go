@@ -10,21 +10,20 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 )
 
 // acts returns the list of audit entries.
-func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
-	return listing.List[store.AuditFilter, store.AuditEntry]{
+func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
+	return frame.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: actJSON,
-		Parameters: func(f *store.AuditFilter) listing.Parameters {
-			return listing.Parameters{
-				"who": listing.ShortText(&f.Who), "what": listing.ShortText(&f.What), "recipient": listing.Recipient(&f.Recipient),
+		Parameters: func(f *store.AuditFilter) frame.Parameters {
+			return frame.Parameters{
+				"who": frame.ShortText(&f.Who), "what": frame.ShortText(&f.What), "recipient": frame.Recipient(&f.Recipient),
 			}
 		},
-		Place: func(f *store.AuditFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.Before} },
+		Place: func(f *store.AuditFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.Before} },
 		Mark:  func(r store.AuditEntry) store.Mark { return store.Mark{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
 			list, err := a.Store.AuditEntries(ctx, f)
@@ -33,19 +32,19 @@ func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 	}
 }
 
-func actJSON(a store.AuditEntry, _ time.Time) listing.Object {
-	return listing.Object{
-		"id": a.ID, "at": listing.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": listing.OrNull(a.Network), "what": a.What,
-		"app": listing.OrNull(a.App), "channel": listing.OrNull(a.Channel), "purpose": listing.OrNull(a.Purpose), "to": listing.OrNull(a.To),
-		"recipient": listing.OrNull(a.Recipient), "target": listing.OrNull(a.Target), "reason": listing.OrNull(a.Reason),
-		"outcome": a.Outcome, "detail": listing.OrNull(a.Detail), "ends": listing.OrNull(a.Ends),
+func actJSON(a store.AuditEntry, _ time.Time) frame.Object {
+	return frame.Object{
+		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network), "what": a.What,
+		"app": frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose), "to": frame.OrNull(a.To),
+		"recipient": frame.OrNull(a.Recipient), "target": frame.OrNull(a.Target), "reason": frame.OrNull(a.Reason),
+		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Ends),
 	}
 }
 
 // actsView is the page of the audit log.
 type actsView struct {
-	layout.Page
-	listing.Result[store.AuditFilter, store.AuditEntry]
+	frame.Page
+	frame.Result[store.AuditFilter, store.AuditEntry]
 }
 
 func (a *Records) actsPage(c echo.Context) error {
@@ -53,7 +52,7 @@ func (a *Records) actsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Layout.Show(c, http.StatusOK, "acts", actsView{layout.NewPage(c, "acts.title", "acts"), p})
+	return a.Layout.Show(c, http.StatusOK, "acts", actsView{frame.NewPage(c, "acts.title", "acts"), p})
 }
 
 // Filtered reports whether a filter selects the acts on the page.

@@ -8,8 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 )
 
@@ -24,13 +23,13 @@ type eventFilter struct {
 var eventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
 // events returns the list of webhook events.
-func (a *Records) events() listing.List[eventFilter, store.AppEvent] {
-	return listing.List[eventFilter, store.AppEvent]{
+func (a *Records) events() frame.List[eventFilter, store.AppEvent] {
+	return frame.List[eventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: eventJSON,
-		Parameters: func(f *eventFilter) listing.Parameters {
-			return listing.Parameters{"app": listing.ShortText(&f.App), "state": listing.OneOf(&f.State, eventStates...)}
+		Parameters: func(f *eventFilter) frame.Parameters {
+			return frame.Parameters{"app": frame.ShortText(&f.App), "state": frame.OneOf(&f.State, eventStates...)}
 		},
-		Place: func(f *eventFilter) listing.Place { return listing.Place{Limit: &f.Limit, Before: &f.before} },
+		Place: func(f *eventFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.before} },
 		Mark:  func(e store.AppEvent) store.Mark { return store.Mark{At: e.At, ID: e.ID} },
 		Read: func(ctx context.Context, f eventFilter) ([]store.AppEvent, time.Time, error) {
 			if f.before != nil {
@@ -42,20 +41,20 @@ func (a *Records) events() listing.List[eventFilter, store.AppEvent] {
 	}
 }
 
-func eventJSON(e store.AppEvent, _ time.Time) listing.Object {
-	return listing.Object{
-		"id": e.ID, "app": e.App, "type": e.Type, "at": listing.Timestamp(e.At), "verification_id": e.VerificationID,
-		"send_id": listing.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
-		"reason": listing.OrNull(e.Reason), "reference": listing.OrNull(e.Reference), "test": e.Test, "state": e.State, "attempts": e.Attempt,
-		"due_at": listing.Timestamp(e.DueAt), "ended_at": listing.Timestamp(e.EndedAt), "answer": listing.OrNull(e.Answer),
+func eventJSON(e store.AppEvent, _ time.Time) frame.Object {
+	return frame.Object{
+		"id": e.ID, "app": e.App, "type": e.Type, "at": frame.Timestamp(e.At), "verification_id": e.VerificationID,
+		"send_id": frame.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
+		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State, "attempts": e.Attempt,
+		"due_at": frame.Timestamp(e.DueAt), "ended_at": frame.Timestamp(e.EndedAt), "answer": frame.OrNull(e.Answer),
 	}
 }
 
 // eventsView is the page.
 type eventsView struct {
-	layout.Page
-	listing.Result[eventFilter, store.AppEvent]
-	States []layout.Option
+	frame.Page
+	frame.Result[eventFilter, store.AppEvent]
+	States []frame.Option
 }
 
 func (a *Records) eventsPage(c echo.Context) error {
@@ -63,8 +62,8 @@ func (a *Records) eventsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := eventsView{layout.NewPage(c, "events.title", "webhooks"), p, nil}
-	v.States = layout.Options(v.W, "events.state", "events.state", p.Filter.State, eventStates...)
+	v := eventsView{frame.NewPage(c, "events.title", "webhooks"), p, nil}
+	v.States = frame.Options(v.W, "events.state", "events.state", p.Filter.State, eventStates...)
 	return a.Layout.Show(c, http.StatusOK, "events", v)
 }
 

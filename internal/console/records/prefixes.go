@@ -13,8 +13,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -26,24 +25,24 @@ import (
 const prefixesPath = "/admin/prefixes"
 
 // prefixes returns the list of present and past pauses.
-func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
-	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
+func (a *Records) prefixes() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
+	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: prefixesPath, JSON: prefixJSON, Read: a.Store.PrefixPauses,
-		Parameters: func(f *store.PrefixPauseFilter) listing.Parameters {
-			return listing.Parameters{"state": listing.ActiveOnly(&f.Active)}
+		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
+			return frame.Parameters{"state": frame.ActiveOnly(&f.Active)}
 		},
-		Place: func(f *store.PrefixPauseFilter) listing.Place {
-			return listing.Place{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.PrefixPauseFilter) frame.Place {
+			return frame.Place{Limit: &f.Limit, Before: &f.Before}
 		},
 		Mark: func(p store.PrefixPause) store.Mark { return store.Mark{At: p.Since, ID: p.ID} },
 	}
 }
 
-func prefixJSON(p store.PrefixPause, now time.Time) listing.Object {
-	o := listing.Object{
-		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": listing.Timestamp(p.Since),
-		"until": listing.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now),
-		"lifted_at": listing.Timestamp(p.LiftedAt), "lifted_by": listing.OrNull(p.LiftedBy), "lifted_reason": listing.OrNull(p.LiftedWhy),
+func prefixJSON(p store.PrefixPause, now time.Time) frame.Object {
+	o := frame.Object{
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": frame.Timestamp(p.Since),
+		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now),
+		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy), "lifted_reason": frame.OrNull(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
 		o["usual_percent"] = p.Usual
@@ -53,8 +52,8 @@ func prefixJSON(p store.PrefixPause, now time.Time) listing.Object {
 
 // prefixesView is the page of paused prefixes.
 type prefixesView struct {
-	layout.Page
-	listing.Result[store.PrefixPauseFilter, store.PrefixPause]
+	frame.Page
+	frame.Result[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may lift
 	Problem string
 }
@@ -69,7 +68,7 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefix)
-	return a.Layout.Show(c, status, "prefixes", prefixesView{layout.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
+	return a.Layout.Show(c, status, "prefixes", prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
 }
 
 // ReasonText returns the numbers that led to a pause.
@@ -89,7 +88,7 @@ func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
-		return store.PrefixPause{}, layout.Invalid("id", "invalid", "This is no ID of a pause.")
+		return store.PrefixPause{}, frame.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
 	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefix)
 	if err != nil {
@@ -117,7 +116,7 @@ func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(layout.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(frame.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/auth"
-	"sendcode/internal/console/layout"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
@@ -26,7 +26,7 @@ type Records struct {
 	Store  Store
 	Desk   *support.Desk
 	Auth   *auth.Auth
-	Layout *layout.Layout
+	Layout *frame.Layout
 	Now    func() time.Time
 }
 
@@ -36,10 +36,10 @@ func (a *Records) Routes() []auth.Route {
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: a.actsPage, Action: auth.ActionRead},
 		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
-		{Method: post, Path: suppressionsPath, Handler: layout.Form(a.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: layout.Form(a.liftForm), Action: auth.ActionLift},
+		{Method: post, Path: suppressionsPath, Handler: frame.Form(a.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.Form(a.liftForm), Action: auth.ActionLift},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
-		{Method: post, Path: prefixesPath + "/lift", Handler: layout.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
+		{Method: post, Path: prefixesPath + "/lift", Handler: frame.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().ServeJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().ServeJSON, Action: auth.ActionRead},

@@ -13,8 +13,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
-	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -26,33 +25,33 @@ import (
 const suppressionsPath = "/admin/suppressions"
 
 // suppressions returns the list of present and past suppressions.
-func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
-	return listing.List[store.SuppressionFilter, store.Suppression]{
+func (a *Records) suppressions() frame.List[store.SuppressionFilter, store.Suppression] {
+	return frame.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
-		Parameters: func(f *store.SuppressionFilter) listing.Parameters {
-			return listing.Parameters{"state": listing.ActiveOnly(&f.Active), "recipient": listing.Recipient(&f.Recipient)}
+		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
+			return frame.Parameters{"state": frame.ActiveOnly(&f.Active), "recipient": frame.Recipient(&f.Recipient)}
 		},
-		Place: func(f *store.SuppressionFilter) listing.Place {
-			return listing.Place{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.SuppressionFilter) frame.Place {
+			return frame.Place{Limit: &f.Limit, Before: &f.Before}
 		},
 		Mark: func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} },
 	}
 }
 
 // SuppressionJSON returns a suppression for scripts.
-func SuppressionJSON(s store.Suppression, now time.Time) listing.Object {
-	return listing.Object{
-		"id": s.ID, "app": listing.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
-		"detail": listing.OrNull(s.Detail), "send_id": listing.OrNull(s.Send), "by": listing.OrNull(s.By), "since": listing.Timestamp(s.Since),
-		"until": listing.Timestamp(s.Until), "active": s.Active(now), "lifted_at": listing.Timestamp(s.LiftedAt),
-		"lifted_by": listing.OrNull(s.LiftedBy), "lifted_reason": listing.OrNull(s.LiftedWhy),
+func SuppressionJSON(s store.Suppression, now time.Time) frame.Object {
+	return frame.Object{
+		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
+		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By), "since": frame.Timestamp(s.Since),
+		"until": frame.Timestamp(s.Until), "active": s.Active(now), "lifted_at": frame.Timestamp(s.LiftedAt),
+		"lifted_by": frame.OrNull(s.LiftedBy), "lifted_reason": frame.OrNull(s.LiftedWhy),
 	}
 }
 
 // suppressionsView is the page of suppressed recipients.
 type suppressionsView struct {
-	layout.Page
-	listing.Result[store.SuppressionFilter, store.Suppression]
+	frame.Page
+	frame.Result[store.SuppressionFilter, store.Suppression]
 	May     bool         // the reader may add and lift
 	Problem string       // what was wrong with a form
 	Typed   suppressBody // what the form held then; the recipient is asked for again
@@ -68,7 +67,7 @@ func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift)
-	page := layout.NewPage(c, "suppressions.title", "suppressions")
+	page := frame.NewPage(c, "suppressions.title", "suppressions")
 	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
 }
 
@@ -115,7 +114,7 @@ func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, e
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppression / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
-			return store.Suppression{}, layout.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+			return store.Suppression{}, frame.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
 		}
 		w.For = time.Duration(*w.Seconds) * time.Second
 	}
@@ -172,18 +171,18 @@ func (a *Records) liftJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	lifted := listing.Objects(list, func(s store.Suppression) listing.Object { return SuppressionJSON(s, a.Now()) })
-	return c.JSON(http.StatusOK, listing.Object{"lifted": lifted})
+	lifted := frame.Objects(list, func(s store.Suppression) frame.Object { return SuppressionJSON(s, a.Now()) })
+	return c.JSON(http.StatusOK, frame.Object{"lifted": lifted})
 }
 
 func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
-		return layout.Invalid("address", "invalid", "This form was not made by the list.")
+		return frame.Invalid("address", "invalid", "This form was not made by the list.")
 	}
 	ch, err := recipient.ParseChannel(form.Get("channel"))
 	if err != nil {
-		return layout.Invalid("channel", "invalid", "This form was not made by the list.")
+		return frame.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
 	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
@@ -194,7 +193,7 @@ func (a *Records) backToSuppressions(c echo.Context, typed suppressBody, err err
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		typed.To = "" // no page holds a whole address
-		problem := cmp.Or(layout.Words(c).Get("suppressions.problem."+bad.Field), bad.Detail)
+		problem := cmp.Or(frame.Words(c).Get("suppressions.problem."+bad.Field), bad.Detail)
 		return a.showSuppressions(c, http.StatusUnprocessableEntity, "", typed, problem)
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sendcode/internal/api"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/page"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
@@ -58,7 +58,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails
-	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
+	ring, err := keys.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 	if err != nil {
 		panic(err)
 	}

@@ -9,15 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/feedback"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
+	"sendcode/internal/keys"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/refusals"
+	"sendcode/internal/reports"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
-	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -26,7 +26,7 @@ import (
 type Settings struct {
 	policy.Set
 	outbox.Config
-	Vault    vault.Vault
+	Vault    keys.Vault
 	Receipts outbox.Receipts // nil: no carrier is asked
 }
 
@@ -38,8 +38,8 @@ type Log interface {
 	refusals.Log
 	jobs.Store
 	support.Store
-	feedback.ReceiptStore
-	feedback.EventStore
+	reports.ReceiptStore
+	reports.EventStore
 }
 
 // Mails are the templates of mails.
@@ -76,8 +76,8 @@ type Process struct {
 	Desk      *support.Desk
 	Rebuilder *gates.Gate
 	Queue     *outbox.Outbox
-	Receipts  *feedback.Receipts
-	Providers *feedback.Providers
+	Receipts  *reports.Receipts
+	Providers *reports.Providers
 	Log       *jobs.Maintenance
 	Table     []jobs.Job
 	tick      time.Duration
@@ -113,8 +113,8 @@ func New(s Settings, p Parts) *Process {
 	}
 	o := &Process{
 		Service: verification.New(codes), Rebuilder: gate, Queue: queue, tick: s.Tick,
-		Receipts:  &feedback.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Logger: p.Logger},
-		Providers: &feedback.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Logger: p.Logger},
+		Receipts:  &reports.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Logger: p.Logger},
+		Providers: &reports.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Logger: p.Logger},
 		Log:       &jobs.Maintenance{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Logger: p.Logger},
 	}
 	desk.Codes = o.Service
@@ -156,7 +156,7 @@ func withChecks(s policy.Set) policy.Set {
 }
 
 // Use changes the keys of all parts.
-func (p *Process) Use(keys vault.Vault) {
+func (p *Process) Use(keys keys.Vault) {
 	p.Vault, p.Desk.Vault, p.Queue.Vault, p.Receipts.Vault, p.Providers.Vault = keys, keys, keys, keys, keys
 }
 

@@ -8,10 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/events"
-	"sendcode/internal/feedback"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/reports"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
@@ -119,7 +118,7 @@ func (r *Rig) WantEvents(want ...string) {
 }
 
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
-func (r *Rig) Ingest(want feedback.Result, e events.Event) {
+func (r *Rig) Ingest(want reports.Result, e reports.Event) {
 	r.Helper()
 	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
 	r.NoError(err)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
-	"sendcode/internal/keyring"
+	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
@@ -24,7 +24,6 @@ import (
 	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/vault"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -40,9 +39,9 @@ func keyFrom(seed string) string {
 }
 
 // KeyRing is the ring of keys as in SENDCODE_SECRET_KEYS.
-func KeyRing(t testing.TB, keys string) *keyring.Ring {
+func KeyRing(t testing.TB, entries string) *keys.Ring {
 	t.Helper()
-	ring, err := keyring.Parse(keys)
+	ring, err := keys.Parse(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +163,7 @@ func TestSettings(t testing.TB) Settings {
 			Purposes: map[string]policy.Purpose{"default": purpose, "login": login},
 			Apps:     map[string]policy.App{"shop": {Title: "Shop"}},
 		},
-		Vault: vault.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)},
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)},
 	}
 }
 

@@ -1,4 +1,4 @@
-package feedback
+package reports
 
 import (
 	"context"
@@ -9,11 +9,10 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/events"
+	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 )
 
 // Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider
@@ -22,7 +21,7 @@ type Result string
 
 // The results of events that are not recorded.
 const (
-	Ignored        Result = "ignored"         // the event's type is known, but nothing is recorded for it
+	Unrecorded     Result = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       Result = "unmapped"        // the event's type is not configured
 	Repeated       Result = "repeated"        // an event of this kind was recorded for the message before
 	UnknownMessage Result = "unknown_message" // the message is not in the log, or not any more
@@ -32,12 +31,12 @@ const (
 // Results lists all results.
 var Results = []Result{
 	Result(store.ProviderDelivered), Result(store.ProviderBounced), Result(store.ProviderComplained), Result(store.ProviderOptedOut),
-	Ignored, Unmapped, Repeated, UnknownMessage, OtherRecipient,
+	Unrecorded, Unmapped, Repeated, UnknownMessage, OtherRecipient,
 }
 
-var kinds = map[events.Outcome]store.ProviderEventKind{
-	events.Delivered: store.ProviderDelivered, events.Bounced: store.ProviderBounced, events.Gone: store.ProviderBounced,
-	events.Complained: store.ProviderComplained, events.OptedOut: store.ProviderOptedOut,
+var kinds = map[Outcome]store.ProviderEventKind{
+	Delivered: store.ProviderDelivered, Bounced: store.ProviderBounced, Gone: store.ProviderBounced,
+	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
 // EventStore are the log's methods for provider events. Implementations: postgres.DB and sqlite.DB.
@@ -50,19 +49,19 @@ type EventStore interface {
 type Providers struct {
 	Store  EventStore
 	Policy *policy.InForce
-	Vault  vault.Vault
+	Vault  keys.Vault
 	Logger *slog.Logger
 }
 
 // Ingest records an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
 // refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient. Error: of the log.
-func (s *Providers) Ingest(ctx context.Context, provider string, e events.Event) (Result, error) {
+func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
 	kind, means := kinds[e.Outcome]
 	switch {
 	case !means && !e.Known:
 		return Unmapped, nil
 	case !means:
-		return Ignored, nil
+		return Unrecorded, nil
 	case e.Send == uuid.Nil:
 		return UnknownMessage, nil
 	}
@@ -111,15 +110,15 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before
 // the provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
-func suppressionCause(e events.Event) store.Cause {
-	code := events.EnhancedCode(e.Detail)
+func suppressionCause(e Event) store.Cause {
+	code := EnhancedCode(e.Detail)
 	switch e.Outcome {
-	case events.Complained:
+	case Complained:
 		return store.Complaint
-	case events.OptedOut:
+	case OptedOut:
 		return store.OptOut
-	case events.Bounced, events.Gone:
-		if delivery.IsNoMailboxCode(code) || e.Outcome == events.Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
+	case Bounced, Gone:
+		if delivery.IsNoMailboxCode(code) || e.Outcome == Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
 			return store.HardBounce
 		}
 	}

@@ -1,4 +1,4 @@
-package keyring
+package keys
 
 import (
 	"crypto/rand"
@@ -10,7 +10,7 @@ import (
 const sealVersion = 1
 
 // ErrSealed says that data cannot be opened: they were damaged or never sealed, or the label or the additional data differ.
-var ErrSealed = errors.New("keyring: sealed data cannot be opened")
+var ErrSealed = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //

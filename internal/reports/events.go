@@ -1,9 +1,12 @@
-// Package events parses the requests in which mail providers report on mails that they accepted: delivered, bounced, complained. Each
+// Package reports takes in what carriers and mail providers report on a message after they accepted it: receipts, bounces, complaints. It
+// never refunds a send.
+//
+// A Source parses the requests in which mail providers report on mails that they accepted: delivered, bounced, complained. Each
 // provider has its own JSON and its own signature; a Source describes both in settings, so that no provider needs code here.
 //
-// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse. Package feedback decides what follows
-// from an event. Nothing here uses the log or a network.
-package events
+// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse. Providers records an event, and
+// Receipts a receipt.
+package reports
 
 import (
 	"errors"
@@ -70,7 +73,7 @@ type Shape struct {
 }
 
 // ErrMalformed: a body is not JSON of the source's shape.
-var ErrMalformed = errors.New("events: the body cannot be read")
+var ErrMalformed = errors.New("reports: the body cannot be read")
 
 // Bounds of one request.
 const (

@@ -1,4 +1,4 @@
-package feedback_test
+package reports_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/feedback"
+	"sendcode/internal/reports"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -155,7 +155,7 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 		}
 		r.Sleep(45 * time.Second)
 		got := o.inquiries()
-		r.Want("inquiries at once", len(got), 2*feedback.PollConcurrency)
+		r.Want("inquiries at once", len(got), 2*reports.PollConcurrency)
 		seen := map[string]bool{}
 		for _, q := range got {
 			if seen[q.Send] {

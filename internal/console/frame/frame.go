@@ -1,6 +1,7 @@
-// Package layout is what the console's pages have in common: the frame with its menu, templates and files, forms, and the pages that say
-// what went wrong.
-package layout
+// Package frame is what the console's pages have in common: the layout with its menu, templates and files, forms, the pages that say what
+// went wrong, and lists. A list says which parameters of an address are its filter, how it is read, and where a row stands; the rest
+// (cursors, pages and their addresses, rows as JSON) is here.
+package frame
 
 import (
 	"bytes"

@@ -1,12 +1,14 @@
-// Package keyring holds the secret keys of SENDCODE_SECRET_KEYS and everything that is derived from them.
+// Package keys holds the secret keys of the service and everything that is derived from them: the Ring of SENDCODE_SECRET_KEYS, and the
+// Vault, which hashes recipients, encrypts and decrypts their addresses, and derives codes.
 //
 // A ring has several keys, so that they can be rotated while codes are valid: the first key is used for new data, the others for data
 // that name them. Stored data have the ID of their key. No key of the ring is used directly: HKDF (RFC 5869) derives one sub-key for
 // each use, so codes, encryption and cookies never share one.
 //
 // Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of pages use it. Hashes of recipients use
-// another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas.
-package keyring
+// another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas. Packages verification, outbox, jobs and support each have a
+// Vault.
+package keys
 
 import (
 	"bytes"
@@ -27,7 +29,7 @@ const subkeySize = 32
 
 // ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too early. It is an operational fault (503),
 // and says nothing about a code.
-var ErrUnknownKey = errors.New("keyring: unknown key id")
+var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no
 // key.
@@ -121,7 +123,7 @@ func (r *Ring) derive(d derivation) (derived, error) {
 
 // String returns the number of keys, and nothing of the keys.
 func (r Ring) String() string {
-	return fmt.Sprintf("keyring(%d redacted)", len(r.content().keys))
+	return fmt.Sprintf("keys(%d redacted)", len(r.content().keys))
 }
 
 // GoString returns String.

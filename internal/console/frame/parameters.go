@@ -1,6 +1,4 @@
-// Package listing is what the console's lists have in common: parameters of an address that become a filter, cursors, pages and their
-// addresses, and rows as JSON. A list says which parameters it has, how it is read, and where a row stands.
-package listing
+package frame
 
 import (
 	"maps"
@@ -12,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sendcode/internal/console/layout"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -46,14 +43,14 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		value := values.Get(name)
 		switch {
 		case len(values[name]) > 1:
-			return nil, layout.Invalid(shortenName(name), "repeated", "Give this parameter once.")
+			return nil, Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
 			return nil, UnknownParameter(name)
 		case value == "":
 			continue
 		}
 		if problem := set(value); problem != "" {
-			return nil, layout.Invalid(name, "invalid", problem)
+			return nil, Invalid(name, "invalid", problem)
 		}
 		given.Set(name, value)
 	}
@@ -71,7 +68,7 @@ func ParseValues(raw string) (url.Values, error) {
 
 // UnknownParameter returns the error for a parameter that a page does not have.
 func UnknownParameter(name string) error {
-	return layout.Invalid(shortenName(name), "unknown", "There is no such parameter.")
+	return Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 
 // shortenName shortens a name that came from a request, for use in a response.

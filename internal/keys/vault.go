@@ -1,6 +1,4 @@
-// Package vault uses the service's secret keys: it hashes recipients, encrypts and decrypts their addresses, and derives codes. Packages
-// verification, outbox, jobs and support have one each.
-package vault
+package keys
 
 import (
 	"crypto/hmac"
@@ -10,7 +8,6 @@ import (
 	"encoding/hex"
 
 	"sendcode/internal/code"
-	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -28,7 +25,7 @@ const (
 type Vault struct {
 	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
-	Ring     *keyring.Ring     // keys of codes and of encrypted recipients
+	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
 // Hash returns the recipient's hash by which events are counted and searched; the same for all folded spellings.

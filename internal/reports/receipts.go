@@ -1,6 +1,4 @@
-// Package feedback records what carriers and mail providers report on a message after they accepted it: receipts, bounces, complaints. It
-// never refunds a send.
-package feedback
+package reports
 
 import (
 	"context"
@@ -12,9 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/keys"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/vault"
 )
 
 // ReceiptStore are the log's methods for receipts. Implementations: postgres.DB and sqlite.DB.
@@ -36,7 +34,7 @@ type Carriers interface {
 type Receipts struct {
 	Store    ReceiptStore
 	Carriers Carriers // nil: none is polled
-	Vault    vault.Vault
+	Vault    keys.Vault
 	Logger   *slog.Logger
 }
 
@@ -115,7 +113,7 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 }
 
 // errNoInquiry: the send needs no receipt any more, or its recipient was erased.
-var errNoInquiry = errors.New("feedback: nothing to ask for")
+var errNoInquiry = errors.New("reports: nothing to ask for")
 
 func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
 	story, err := r.Store.Story(ctx, a.Send)

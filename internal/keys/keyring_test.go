@@ -1,4 +1,4 @@
-package keyring
+package keys
 
 import (
 	"bytes"
@@ -106,7 +106,7 @@ func TestRingPrintsRedacted(t *testing.T) {
 		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "ring", v)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "ring", v)
 	}
-	if !strings.Contains(out.String(), "keyring(1 redacted)") {
+	if !strings.Contains(out.String(), "keys(1 redacted)") {
 		t.Error("the redacted form is not printed")
 	}
 	raw, _ := Decode(secret1)
