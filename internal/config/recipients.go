@@ -78,7 +78,7 @@ func (b *Block) Check(p *document.Mapping) {
 	case p.Given["to"] != nil:
 		b.To = parseRecipient(p, b.Channel, b.Address)
 	case b.Channel != "":
-		p.AddMistake("", "channel goes with to only")
+		p.AddMistake("", "`channel` is allowed only with `to`")
 	case p.Given["domain"] != nil:
 		b.Domain = parseDomain(p, b.Domain)
 	case checkPrefix(b.Prefix) != "":

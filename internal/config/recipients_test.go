@@ -48,7 +48,7 @@ func TestMistakesOfRecipients(t *testing.T) {
 		"block: [{domain: a.example, prefix: +1}]":                                                      "must have exactly one of",
 		"block: [{to: a@b.example}]":                                                                    "channel must be email or sms",
 		"block: [{domain: 'a b'}]":                                                                      "is not a domain",
-		"block: [{domain: a.example, channel: email}]":                                                  "channel goes with to only",
+		"block: [{domain: a.example, channel: email}]":                                                  "`channel` is allowed only with `to`",
 		"disposable_domains: /none":                                                                     "/none cannot be read: file does not exist",
 		"disposable_domains: /bad":                                                                      "/bad:3: not_a_domain is not a domain",
 		"paused: [{reason: x}]":                                                                         "c.yaml:1: paused[0]: must have a channel, a purpose, or both",

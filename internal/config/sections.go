@@ -52,7 +52,7 @@ func (d *loader) complete() {
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
 	}
-	if policies := d.root.Given["policies"]; policies != nil { // to name one that has mistakes is no mistake of its own
+	if policies := d.root.Given["policies"]; policies != nil { // a reference to an invalid policy is not reported again
 		for name := range slices.Chunk(policies.Content, 2) {
 			declared["policy"] = append(declared["policy"], name[0].Value)
 		}

@@ -78,7 +78,7 @@ func New(c Config) (*Guard, error) {
 	for _, r := range c.Policy.Rules {
 		keep[r.Scope] = max(keep[r.Scope], r.Keep())
 		if subjects[r.Scope] == nil {
-			problems = append(problems, fmt.Errorf("nothing says who the %s of rule %q is", r.Scope, r.Name))
+			problems = append(problems, fmt.Errorf("no bucket for scope %s (rule %q)", r.Scope, r.Name))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

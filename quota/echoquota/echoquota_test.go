@@ -191,7 +191,7 @@ func TestWhatNewRefuses(t *testing.T) {
 	_, err := New(Config{Policy: quota.Policy{Name: "Web", Rules: []quota.Rule{
 		{Name: "user", Scope: quota.Recipient, Limit: 0, Window: time.Minute},
 	}}})
-	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0", `who the recipient of rule "user" is`} {
+	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0", `no bucket for scope recipient (rule "user")`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing about %q: %v", part, err)
 		}
