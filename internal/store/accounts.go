@@ -13,7 +13,7 @@ type Account struct {
 	Role       string    `column:"role,add"`     // reader, operator or owner
 	Password   string    `column:"password,add"` // argon2id, PHC string; empty: none
 	Identity   string    `column:"identity,add"` // the login provider's name for this person; empty: no login by a provider
-	MadeAt     time.Time `column:"made_at,add"`
+	MadeAt     time.Time `column:"created_at,add"`
 	DisabledAt time.Time `column:"disabled_at,add"` // zero: may log in
 }
 

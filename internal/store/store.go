@@ -34,7 +34,7 @@
 //
 // Refusals have the field with the tag "device,send,refusal", without DEFAULT, with a line in refusalRow; free text stays out. Lists have
 // it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
-// A field that an attempt finds begins in [Outcome], and is written by postgres/finish.go and sqlite/flight.go.
+// A field that an attempt finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
 // # Instants
 //

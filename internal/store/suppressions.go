@@ -34,7 +34,7 @@ type Suppression struct {
 	Cause     Cause             `column:"reason,add"`
 	Detail    string            `column:"detail,add"`       // SMTP reply code and enhanced status code, or an administrator's words
 	Send      uuid.UUID         `column:"send_id,null,add"` // the send that caused it; Nil: an administrator added it
-	By        string            `column:"made_by,add"`      // account of the administrator who added it; empty: the service
+	By        string            `column:"created_by,add"`   // account of the administrator who added it; empty: the service
 	Since     time.Time         `column:"since,add"`        // all instants are on the log's clock
 	Until     time.Time         `column:"until,add"`
 	LiftedAt  time.Time         `column:"lifted_at"` // zero: not lifted

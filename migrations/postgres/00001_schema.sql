@@ -9,11 +9,11 @@
 --     and a key that the database never sees.
 --   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
 --     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
---     index entry. What has to be found by its state has a small table of its own: flights, refunds, failures, minutes.
---   * At most eight index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 1, flights 2.
+--     index entry. What has to be found by its state has a small table of its own: outbox, refunds, failures, minute_index.
+--   * At most eight index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 1, outbox 2.
 --
 -- Texts with fixed values have no type of their own: a later version adds a value without rewriting what an older one reads. sends
--- and flights have no CHECK: it would be parsed and evaluated at each update. Package audit writes nothing else.
+-- and outbox have no CHECK: it would be parsed and evaluated at each update.
 --
 -- The console's queries, and what serves them (internal/store/sqldb/filter.go, stats.go, internal/store/postgres/filter.go):
 --
@@ -23,22 +23,22 @@
 --   app, channel, purpose, any of them                   sends_kind: one look for each kind that there is (loose scan), merged
 --   mail domain                                          sends_domain
 --   country                                              sends_country
---   provider                                             minutes in which there were any, then sends_logged in these
---   status queued, sending                               flights, then the key
+--   provider                                             minute_index, then sends_logged in these minutes
+--   status queued, sending                               outbox, then the key
 --   status failed, unknown, undelivered                  failures, then the key
 --   status refused                                       sends_refused
 --   status sent                                          sends_logged or sends_kind: most rows are
---   status delivered                                     minutes, as for providers
+--   status delivered                                     minute_index, as for providers
 --   blocked by a rule                                    sends_blocked_by
 --   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
 --   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
 --   sends and refusals of one verification               the same two, by the verification's recipient and time
---   statistics, domains with failures, codes entered     hours and its tables; the hours that are not counted yet by sends_logged
+--   statistics, domains with failures, codes entered     counted_hours and the tables hour_*; the hours that are not counted yet by sends_logged
 --   what carriers lost                                   failures
 --   crowded recipients, rebuilding a limiter             sends_logged
 --   text messages by prefix (the watch)                  sends_texts
---   acts, events, suppressions, pauses, accounts         their own indexes, below
+--   audit entries, events, suppressions, pauses, accounts  their own indexes, below
 --
 -- Indexes have the time and not the ID that makes an order total: rows of one instant are sorted when they are read. Only the key
 -- has the ID, so no plan can look a row up by its ID in any other index, whatever the statistics say.
@@ -144,15 +144,15 @@ CREATE INDEX sends_blocked_by ON sends (blocked_by, logged_at) WHERE number = 0;
 
 -- What is in flight: Begin inserts, Finish deletes, and leases are renewed, ended and taken over here. A row is found by its key,
 -- or by the time when it has to be looked after. Rows live for a second, so dead ones are vacuumed early.
-CREATE TABLE flights (
-    id      uuid        NOT NULL PRIMARY KEY, -- of the send
-    due_at  timestamptz NOT NULL,             -- end of the lease, or time of the next attempt
-    attempt integer     NOT NULL,             -- as in sends
-    queued  boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
-    channel text        NOT NULL,
+CREATE TABLE outbox (
+    id         uuid        NOT NULL PRIMARY KEY, -- of the send
+    due_at     timestamptz NOT NULL,             -- end of the lease, or time of the next attempt
+    attempt    integer     NOT NULL,             -- as in sends
+    queued     boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
+    channel    text        NOT NULL,
     expires_at timestamptz NOT NULL -- of the code: of what is due, the first to expire has its turn
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX flights_due ON flights (due_at);
+CREATE INDEX outbox_due ON outbox (due_at);
 
 -- Refunds that the limiter has not confirmed.
 CREATE TABLE refunds (
@@ -179,76 +179,76 @@ CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_a
 
 -- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
 -- in hand, or that a carrier delivered. The console looks for such sends in these minutes alone.
-CREATE TABLE minutes (
+CREATE TABLE minute_index (
     field  text        NOT NULL, -- provider, receipt
     value  text        NOT NULL,
     minute timestamptz NOT NULL,
     PRIMARY KEY (field, value, minute)
 );
-CREATE INDEX minutes_minute ON minutes (minute); -- retention
+CREATE INDEX minute_index_minute ON minute_index (minute); -- retention
 
 -- Requests that are one, by the caller's word (Idempotency-Key). A claim holds no request and no answer: it names the send that came
 -- of it. Not partitioned: a key has to be unique over all time that it lives.
-CREATE TABLE claims (
+CREATE TABLE idempotency_keys (
     key         bytea       NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32), -- keyed hash
     fingerprint bytea       NOT NULL CHECK (octet_length(fingerprint) = 32),     -- keyed hash of the request
     send_id     uuid        NOT NULL,
-    made_at     timestamptz NOT NULL,
+    created_at  timestamptz NOT NULL,
     held_until  timestamptz NOT NULL -- until then a request works on it
 );
-CREATE INDEX claims_made ON claims (made_at);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
 -- What administrators did. Rows are only added: the trigger holds for every role, and the role that the service works as has no
 -- right to anything else (package postgres, rights.go). The database's owner can take both away, so the service should not have the
 -- owner's password.
-CREATE TABLE acts (
-    id      uuid        NOT NULL PRIMARY KEY, -- version 7
-    at      timestamptz NOT NULL,             -- on this database's clock
-    who     text        NOT NULL CHECK (who <> ''),
-    role    text        NOT NULL,
-    network text        NOT NULL,             -- where the request came from
-    what    text        NOT NULL CHECK (what <> ''),
-    app     text        NOT NULL,
-    channel text        NOT NULL,
-    purpose text        NOT NULL,
-    target  text        NOT NULL,             -- ID of the send or name of the account that it was done to; '' is none
-    reason  text        NOT NULL,             -- why, in the administrator's words; names no recipient
-    outcome text        NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
-    detail  text        NOT NULL,
-    ends    uuid                              -- the act, begun before, whose outcome this row is
+CREATE TABLE audit_entries (
+    id        uuid        NOT NULL PRIMARY KEY, -- version 7
+    at        timestamptz NOT NULL,             -- on this database's clock
+    actor     text        NOT NULL CHECK (actor <> ''),
+    role      text        NOT NULL,
+    network   text        NOT NULL,             -- where the request came from
+    action    text        NOT NULL CHECK (action <> ''),
+    app       text        NOT NULL,
+    channel   text        NOT NULL,
+    purpose   text        NOT NULL,
+    target    text        NOT NULL,             -- ID of the send or name of the account that it was done to; '' is none
+    reason    text        NOT NULL,             -- why, in the administrator's words; names no recipient
+    outcome   text        NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
+    detail    text        NOT NULL,
+    completes uuid                              -- the entry, begun before, whose outcome this row is
 );
-CREATE INDEX acts_at ON acts (at, id);
+CREATE INDEX audit_entries_at ON audit_entries (at, id);
 
--- On whom. It stands apart from the acts, since a person may be erased and an act may not change: a row here can lose what it says,
+-- On whom. It stands apart from the entries, since a person may be erased and an entry may not change: a row here can lose what it says,
 -- and nothing else.
-CREATE TABLE act_people (
-    act       uuid  NOT NULL PRIMARY KEY,
+CREATE TABLE audit_recipients (
+    entry     uuid  NOT NULL PRIMARY KEY,
     recipient bytea CHECK (octet_length(recipient) = 16), -- keyed hash; NULL once forgotten
     masked    text  NOT NULL
 );
-CREATE INDEX act_people_recipient ON act_people (recipient) WHERE recipient IS NOT NULL;
+CREATE INDEX audit_recipients_recipient ON audit_recipients (recipient) WHERE recipient IS NOT NULL;
 
-CREATE FUNCTION sendcode_only_added() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION sendcode_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'rows of % are only added', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
 END $$;
 
-CREATE FUNCTION sendcode_only_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION sendcode_forget_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.act = OLD.act AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient = OLD.recipient) THEN
+    IF NEW.entry = OLD.entry AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient = OLD.recipient) THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION 'rows of % can only be forgotten', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
 END $$;
 
-CREATE TRIGGER acts_only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON acts FOR EACH STATEMENT EXECUTE FUNCTION sendcode_only_added();
-CREATE TRIGGER act_people_only_added BEFORE DELETE OR TRUNCATE ON act_people FOR EACH STATEMENT EXECUTE FUNCTION sendcode_only_added();
-CREATE TRIGGER act_people_only_forgotten BEFORE UPDATE ON act_people FOR EACH ROW EXECUTE FUNCTION sendcode_only_forgotten();
+CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entries FOR EACH STATEMENT EXECUTE FUNCTION sendcode_append_only();
+CREATE TRIGGER audit_recipients_append_only BEFORE DELETE OR TRUNCATE ON audit_recipients FOR EACH STATEMENT EXECUTE FUNCTION sendcode_append_only();
+CREATE TRIGGER audit_recipients_forget_only BEFORE UPDATE ON audit_recipients FOR EACH ROW EXECUTE FUNCTION sendcode_forget_only();
 
 -- Also in a session that plays a replica, where other triggers sleep.
-ALTER TABLE acts ENABLE ALWAYS TRIGGER acts_only_added;
-ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_added;
-ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_forgotten;
+ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER audit_entries_append_only;
+ALTER TABLE audit_recipients ENABLE ALWAYS TRIGGER audit_recipients_append_only;
+ALTER TABLE audit_recipients ENABLE ALWAYS TRIGGER audit_recipients_forget_only;
 
 -- Recipients that get no mail for a while, and why. A row is about one very address, not about all spellings of a mailbox: what one of
 -- them bounces says nothing of the others. Rows are lifted, not deleted: they are a part of the record.
@@ -262,7 +262,7 @@ CREATE TABLE suppressions (
     reason     text        NOT NULL CHECK (reason IN ('hard_bounce', 'complaint', 'opt_out', 'manual')),
     detail     text        NOT NULL,
     send_id    uuid,                 -- of which it came; NULL: by hand
-    made_by    text        NOT NULL,
+    created_by text        NOT NULL,
     since      timestamptz NOT NULL,
     until      timestamptz NOT NULL,
     lifted_at  timestamptz,
@@ -318,7 +318,7 @@ CREATE TABLE spending (
 );
 
 -- Recipients for which a carrier takes nothing more for a while.
-CREATE TABLE embargoes (
+CREATE TABLE carrier_holds (
     channel   text        NOT NULL,
     recipient bytea       NOT NULL CHECK (octet_length(recipient) = 16),
     since     timestamptz NOT NULL,
@@ -339,8 +339,8 @@ CREATE TABLE provider_events (
 );
 
 -- Text messages that a carrier took and of which nothing final is known: it reports by its own ID, or is asked. A row goes once there
--- is a receipt, and after three days (package sqldb, awaited.go).
-CREATE TABLE awaited (
+-- is a receipt, and after three days (package sqldb, receipts.go).
+CREATE TABLE pending_receipts (
     carrier    text        NOT NULL, -- its name in the configuration
     message_id text        NOT NULL, -- the carrier's
     send_id    uuid        NOT NULL,
@@ -349,9 +349,9 @@ CREATE TABLE awaited (
     asked      integer     NOT NULL DEFAULT 0,
     PRIMARY KEY (carrier, message_id)
 );
-CREATE INDEX awaited_send ON awaited (send_id);
-CREATE INDEX awaited_ask ON awaited (ask_at) WHERE ask_at IS NOT NULL;
-CREATE INDEX awaited_at ON awaited (at);
+CREATE INDEX pending_receipts_send ON pending_receipts (send_id);
+CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS NOT NULL;
+CREATE INDEX pending_receipts_at ON pending_receipts (at);
 
 -- Prefixes of phone numbers to which an app's text messages rest, because codes went there and hardly any came back (package sqldb,
 -- watch.go). Rows are few, and a part of the record.
@@ -374,13 +374,13 @@ CREATE INDEX prefix_pauses_since ON prefix_pauses (since, id);
 
 -- A look whether rows can be written fills this table and empties it again: for that it needs new pages, as rows of sends do
 -- (package postgres, writable.go). Nothing reads it.
-CREATE TABLE writable (
+CREATE TABLE write_probe (
     filling text NOT NULL
 );
-ALTER TABLE writable ALTER COLUMN filling SET STORAGE PLAIN; -- neither compressed nor elsewhere
+ALTER TABLE write_probe ALTER COLUMN filling SET STORAGE PLAIN; -- neither compressed nor elsewhere
 
 -- Work that one replica does for all: whose turn it is, until when.
-CREATE TABLE turns (
+CREATE TABLE leases (
     name  text        NOT NULL PRIMARY KEY,
     until timestamptz NOT NULL
 );
@@ -390,7 +390,7 @@ CREATE TABLE accounts (
     name        text        NOT NULL PRIMARY KEY,
     role        text        NOT NULL CHECK (role IN ('reader', 'operator', 'owner')),
     password    text        NOT NULL, -- argon2id, PHC string
-    made_at     timestamptz NOT NULL,
+    created_at  timestamptz NOT NULL,
     disabled_at timestamptz,          -- NULL: may log in
     identity    text        NOT NULL DEFAULT '' -- at the provider (OpenID Connect); '': logs in by password
 );
@@ -413,10 +413,10 @@ CREATE INDEX sessions_started ON sessions (started_at);
 
 -- What an account, the one of the settings too, proves itself with beside its password.
 CREATE TABLE second_factors (
-    account text        NOT NULL PRIMARY KEY,
-    sealed  bytea       NOT NULL, -- the secret of RFC 6238
-    step    bigint      NOT NULL, -- the newest time step whose code was taken: none is taken twice
-    made_at timestamptz NOT NULL
+    account    text        NOT NULL PRIMARY KEY,
+    sealed     bytea       NOT NULL, -- the secret of RFC 6238
+    step       bigint      NOT NULL, -- the newest time step whose code was taken: none is taken twice
+    created_at timestamptz NOT NULL
 );
 
 -- A code that was used is deleted.
@@ -427,8 +427,8 @@ CREATE TABLE recovery_codes (
 );
 
 -- What the log counted in an hour that is over, so that it is counted once, beside the traffic (package postgres, rollup.go). An hour
--- that is not in hours is counted from its rows.
-CREATE TABLE hours (
+-- that is not in counted_hours is counted from its rows.
+CREATE TABLE counted_hours (
     hour timestamptz NOT NULL PRIMARY KEY -- its beginning
 );
 
@@ -545,7 +545,7 @@ BEGIN
         RETURN NULL;
     END IF;
     FOR round IN 1 .. 2 LOOP -- the second time nothing can change it any more
-        EXECUTE format('SELECT EXISTS (SELECT FROM flights WHERE id < $2) OR EXISTS (SELECT FROM refunds WHERE id < $2)
+        EXECUTE format('SELECT EXISTS (SELECT FROM outbox WHERE id < $2) OR EXISTS (SELECT FROM refunds WHERE id < $2)
                                OR EXISTS (SELECT FROM %1$s WHERE logged_at >= $1)', old.place) INTO needed USING before, old.over;
         IF needed THEN
             RETURN NULL;

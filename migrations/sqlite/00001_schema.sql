@@ -83,15 +83,15 @@ CREATE INDEX sends_country           ON sends (country, logged_at, id) WHERE cou
 CREATE INDEX sends_refused           ON sends (logged_at, id) WHERE number = 0;
 CREATE INDEX sends_blocked_by        ON sends (blocked_by, logged_at, id) WHERE number = 0;
 
-CREATE TABLE flights (
-    id      TEXT    NOT NULL PRIMARY KEY,
-    due_at  INTEGER NOT NULL,
-    attempt INTEGER NOT NULL,
-    queued  INTEGER NOT NULL,
-    channel TEXT    NOT NULL,
+CREATE TABLE outbox (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    due_at     INTEGER NOT NULL,
+    attempt    INTEGER NOT NULL,
+    queued     INTEGER NOT NULL,
+    channel    TEXT    NOT NULL,
     expires_at INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX flights_due ON flights (due_at, id);
+CREATE INDEX outbox_due ON outbox (due_at, id);
 
 CREATE TABLE refunds (
     id      TEXT    NOT NULL PRIMARY KEY,
@@ -113,54 +113,54 @@ CREATE TABLE failures (
 ) STRICT;
 CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
 
-CREATE TABLE claims (
+CREATE TABLE idempotency_keys (
     key         BLOB    NOT NULL PRIMARY KEY CHECK (length(key) = 32),
     fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 32),
     send_id     TEXT    NOT NULL,
-    made_at     INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
     held_until  INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX claims_made ON claims (made_at);
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
-CREATE TABLE acts (
-    id      TEXT    NOT NULL PRIMARY KEY,
-    at      INTEGER NOT NULL,
-    who     TEXT    NOT NULL CHECK (who <> ''),
-    role    TEXT    NOT NULL,
-    network TEXT    NOT NULL,
-    what    TEXT    NOT NULL CHECK (what <> ''),
-    app     TEXT    NOT NULL,
-    channel TEXT    NOT NULL,
-    purpose TEXT    NOT NULL,
-    target  TEXT    NOT NULL,
-    reason  TEXT    NOT NULL,
-    outcome TEXT    NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
-    detail  TEXT    NOT NULL,
-    ends    TEXT
+CREATE TABLE audit_entries (
+    id        TEXT    NOT NULL PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    actor     TEXT    NOT NULL CHECK (actor <> ''),
+    role      TEXT    NOT NULL,
+    network   TEXT    NOT NULL,
+    action    TEXT    NOT NULL CHECK (action <> ''),
+    app       TEXT    NOT NULL,
+    channel   TEXT    NOT NULL,
+    purpose   TEXT    NOT NULL,
+    target    TEXT    NOT NULL,
+    reason    TEXT    NOT NULL,
+    outcome   TEXT    NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
+    detail    TEXT    NOT NULL,
+    completes TEXT
 ) STRICT;
-CREATE INDEX acts_at ON acts (at, id);
+CREATE INDEX audit_entries_at ON audit_entries (at, id);
 
-CREATE TABLE act_people (
-    act       TEXT NOT NULL PRIMARY KEY,
+CREATE TABLE audit_recipients (
+    entry     TEXT NOT NULL PRIMARY KEY,
     recipient BLOB CHECK (length(recipient) = 16),
     masked    TEXT NOT NULL
 ) STRICT;
-CREATE INDEX act_people_recipient ON act_people (recipient) WHERE recipient IS NOT NULL;
+CREATE INDEX audit_recipients_recipient ON audit_recipients (recipient) WHERE recipient IS NOT NULL;
 
 -- An insert that replaces deletes without a DELETE trigger, unless the connection asks for recursive triggers.
-CREATE TRIGGER acts_added_once BEFORE INSERT ON acts WHEN EXISTS (SELECT 1 FROM acts WHERE id = NEW.id)
+CREATE TRIGGER audit_entries_added_once BEFORE INSERT ON audit_entries WHEN EXISTS (SELECT 1 FROM audit_entries WHERE id = NEW.id)
 BEGIN SELECT RAISE(IGNORE); END;
-CREATE TRIGGER acts_not_changed BEFORE UPDATE ON acts
-BEGIN SELECT RAISE(ABORT, 'rows of acts are only added'); END;
-CREATE TRIGGER acts_not_deleted BEFORE DELETE ON acts
-BEGIN SELECT RAISE(ABORT, 'rows of acts are only added'); END;
-CREATE TRIGGER act_people_added_once BEFORE INSERT ON act_people WHEN EXISTS (SELECT 1 FROM act_people WHERE act = NEW.act)
+CREATE TRIGGER audit_entries_not_changed BEFORE UPDATE ON audit_entries
+BEGIN SELECT RAISE(ABORT, 'rows of audit_entries are only added'); END;
+CREATE TRIGGER audit_entries_not_deleted BEFORE DELETE ON audit_entries
+BEGIN SELECT RAISE(ABORT, 'rows of audit_entries are only added'); END;
+CREATE TRIGGER audit_recipients_added_once BEFORE INSERT ON audit_recipients WHEN EXISTS (SELECT 1 FROM audit_recipients WHERE entry = NEW.entry)
 BEGIN SELECT RAISE(IGNORE); END;
-CREATE TRIGGER act_people_only_forgotten BEFORE UPDATE ON act_people
-WHEN NOT (NEW.act = OLD.act AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient IS OLD.recipient))
-BEGIN SELECT RAISE(ABORT, 'rows of act_people can only be forgotten'); END;
-CREATE TRIGGER act_people_not_deleted BEFORE DELETE ON act_people
-BEGIN SELECT RAISE(ABORT, 'rows of act_people are only added'); END;
+CREATE TRIGGER audit_recipients_forget_only BEFORE UPDATE ON audit_recipients
+WHEN NOT (NEW.entry = OLD.entry AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient IS OLD.recipient))
+BEGIN SELECT RAISE(ABORT, 'rows of audit_recipients can only be forgotten'); END;
+CREATE TRIGGER audit_recipients_not_deleted BEFORE DELETE ON audit_recipients
+BEGIN SELECT RAISE(ABORT, 'rows of audit_recipients are only added'); END;
 
 CREATE TABLE suppressions (
     id         TEXT    NOT NULL PRIMARY KEY,
@@ -172,7 +172,7 @@ CREATE TABLE suppressions (
     reason     TEXT    NOT NULL CHECK (reason IN ('hard_bounce', 'complaint', 'opt_out', 'manual')),
     detail     TEXT    NOT NULL,
     send_id    TEXT,
-    made_by    TEXT    NOT NULL,
+    created_by TEXT    NOT NULL,
     since      INTEGER NOT NULL,
     until      INTEGER NOT NULL,
     lifted_at  INTEGER,
@@ -221,7 +221,7 @@ CREATE TABLE spending (
     PRIMARY KEY (account, period)
 ) STRICT;
 
-CREATE TABLE embargoes (
+CREATE TABLE carrier_holds (
     channel   TEXT    NOT NULL,
     recipient BLOB    NOT NULL CHECK (length(recipient) = 16),
     since     INTEGER NOT NULL,
@@ -243,7 +243,7 @@ CREATE TABLE accounts (
     name        TEXT    NOT NULL PRIMARY KEY,
     role        TEXT    NOT NULL CHECK (role IN ('reader', 'operator', 'owner')),
     password    TEXT    NOT NULL,
-    made_at     INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
     disabled_at INTEGER,
     identity    TEXT    NOT NULL DEFAULT ''
 ) STRICT;
@@ -265,10 +265,10 @@ CREATE INDEX sessions_started ON sessions (started_at);
 CREATE UNIQUE INDEX accounts_identity ON accounts (identity) WHERE identity <> '';
 
 CREATE TABLE second_factors (
-    account TEXT    NOT NULL PRIMARY KEY,
-    sealed  BLOB    NOT NULL,
-    step    INTEGER NOT NULL,
-    made_at INTEGER NOT NULL
+    account    TEXT    NOT NULL PRIMARY KEY,
+    sealed     BLOB    NOT NULL,
+    step       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE recovery_codes (
@@ -293,12 +293,12 @@ CREATE TABLE prefix_pauses (
 ) STRICT;
 CREATE INDEX prefix_pauses_prefix ON prefix_pauses (app, prefix, since);
 
-CREATE TABLE turns (
+CREATE TABLE leases (
     name  TEXT    NOT NULL PRIMARY KEY,
     until INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE awaited (
+CREATE TABLE pending_receipts (
     carrier    TEXT    NOT NULL,
     message_id TEXT    NOT NULL,
     send_id    TEXT    NOT NULL,
@@ -307,11 +307,11 @@ CREATE TABLE awaited (
     asked      INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (carrier, message_id)
 ) STRICT;
-CREATE INDEX awaited_send ON awaited (send_id);
-CREATE INDEX awaited_ask ON awaited (ask_at) WHERE ask_at IS NOT NULL;
-CREATE INDEX awaited_at ON awaited (at);
+CREATE INDEX pending_receipts_send ON pending_receipts (send_id);
+CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS NOT NULL;
+CREATE INDEX pending_receipts_at ON pending_receipts (at);
 
-CREATE TABLE writable (
+CREATE TABLE write_probe (
     filling BLOB NOT NULL
 ) STRICT;
 -- +goose StatementEnd

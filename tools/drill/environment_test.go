@@ -172,7 +172,7 @@ func (s *environment) hurry(i *incident, left time.Duration) {
 func (s *environment) rests(i *incident) {
 	s.Helper()
 	s.await(i, "a pause between two attempts", func([]row) bool {
-		done, err := s.db.Exec(s.Context(), `UPDATE flights SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
+		done, err := s.db.Exec(s.Context(), `UPDATE outbox SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
 		s.must(err)
 		return done.RowsAffected() == 1
 	})

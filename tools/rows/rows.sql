@@ -37,5 +37,5 @@ RETURNING id, status, reason, logged_at, finished_at, app, channel, recipient, p
     INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
     SELECT status, logged_at, id, finished_at, status = 'failed', app, channel, recipient FROM written WHERE status IN ('failed', 'unknown')
 )
-INSERT INTO minutes (field, value, minute)
+INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM written WHERE provider <> '' ON CONFLICT DO NOTHING;

@@ -1,6 +1,6 @@
 package interleave
 
-// The steps of package outbox. Its calls of the log are those of internal/store/sqlite/flight.go.
+// The steps of package outbox. Its calls of the log are those of internal/store/sqlite/outbox.go.
 
 // deliver is Outbox.Deliver: the replica that wrote the row makes the first attempt.
 func (x *expansion) deliver(s *state, i, r int) {

@@ -137,13 +137,13 @@ const (
 	unknown
 )
 
-// row is a send in the log, with its rows in flights and refunds.
+// row is a send in the log, with its rows in outbox and refunds.
 type row struct {
 	status  status
 	attempt uint8
 	counts  bool
 	inDoubt bool
-	due     bool  // in flights: its lease has ended
+	due     bool  // in outbox: its lease has ended
 	refund  uint8 // in refunds: the attempt; 0: none is due
 	repeat  bool  // in refunds: the lease on it has ended
 	code    int8

@@ -208,7 +208,7 @@ var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a sna
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, log, _ := betweenFixture(t)
 	holder := connect(t, log.pool.Config().ConnString())
-	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
+	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM outbox`)
 	var looks []int // pages of each
 	ended := 0
 	for began, next := time.Now(), time.Now(); time.Since(began) < *heldFor; ended++ {
@@ -236,7 +236,7 @@ func touched(t *testing.T, log *DB, now, from time.Time) int {
 		}
 	}
 	storetest.OK(t, log.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
-SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.expires_at, f.id LIMIT 10`, now, from).Scan(&plan))
+SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.expires_at, f.id LIMIT 10`, now, from).Scan(&plan))
 	return plan[0].Plan.Blocks
 }
 
@@ -247,7 +247,7 @@ func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	indexes := storetest.Must(readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`))(t)
+WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass) AND a.amname <> 'brin'`))(t)
 	var entries []string
 	for _, index := range indexes {
 		n := one[int](t, log.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])

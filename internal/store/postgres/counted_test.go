@@ -148,7 +148,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
 	want := storetest.Must(f.Stats(t.Context(), q))(t)
 	n := storetest.Must(f.CountHours(t.Context(), f.Now.Sub(begin)+time.Hour, 1000))(t)
-	if hours := rows("hours"); n < 6 || hours != n {
+	if hours := rows("counted_hours"); n < 6 || hours != n {
 		t.Fatalf("%d hours counted, %d there", n, hours)
 	}
 	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
@@ -170,7 +170,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	storetest.Equal(t, "codes by country once the rows are gone", storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	storetest.Equal(t, "once the rows are gone", storetest.Must(f.Stats(t.Context(), q))(t), want)
 	storetest.Must(f.CountHours(t.Context(), time.Hour, 1))(t)
-	for _, table := range []string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
+	for _, table := range []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
 		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
 			t.Errorf("%s still has %d rows that are too old", table, n)
 		}

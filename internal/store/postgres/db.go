@@ -158,9 +158,9 @@ func (p *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }
 
-// deliveredSQL adds the minute of a delivered message to the table minutes, by which minuteQuery finds such messages.
+// deliveredSQL adds the minute of a delivered message to the table minute_index, by which minuteQuery finds such messages.
 const deliveredSQL = `
-INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
+INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
   ON CONFLICT DO NOTHING`
 
 // readRows runs a query with numbered parameters and returns all of its rows.

@@ -132,7 +132,7 @@ func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery builds the statement for a filter by provider or receipt. The table minutes lists the minutes in which sends with
+// minuteQuery builds the statement for a filter by provider or receipt. The table minute_index lists the minutes in which sends with
 // this value were logged; the statement reads the sends of those minutes, one minute after the other.
 func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	var minutes sqldb.Conditions
@@ -154,7 +154,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
 	f.AddTimeRange(&c, words, false)
 	f.addKindsUnindexed(&c) // so that the planner uses the index by time
-	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order +
+	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
 }

@@ -33,46 +33,46 @@ func (p *DB) finishStatements() []statement {
 	}
 }
 
-// Each of these statements first locks the rows of flights, which have the current attempt. Then it changes the rows of sends, by their
+// Each of these statements first locks the rows of outbox, which have the current attempt. Then it changes the rows of sends, by their
 // IDs, in the partitions between the smallest and the largest ID. The parameters are sorted by ID, so that two statements cannot
 // deadlock.
 
-// seenSQL adds the minutes of a provider's sends to the table minutes, sorted, so that two statements cannot deadlock.
-const seenSQL = `, seen AS (
-INSERT INTO minutes (field, value, minute)
-SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM done WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
+// addMinutesSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that two statements cannot deadlock.
+const addMinutesSQL = `, indexed AS (
+INSERT INTO minute_index (field, value, minute)
+SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
 )`
 
 // postponeSQL postpones a batch of sends.
 const postponeSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
-UPDATE flights f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
+UPDATE outbox f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
 FROM unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
 RETURNING f.id
-), done AS (
+), ended AS (
 UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, provider_code = p.provider_code
 FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[]) AS p(id, reason, provider, provider_code)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $7 AND $8 AND s.id = held.id AND p.id = held.id
 RETURNING s.id, s.provider, s.logged_at
-)` + seenSQL + `
-SELECT id FROM done`
+)` + addMinutesSQL + `
+SELECT id FROM ended`
 
 // endedSQL writes the outcomes of a batch of sends. It is the template of finishSQL and finishFullySQL.
 const endedSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
-DELETE FROM flights f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
+DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id
-), done AS (
+), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock){{refund}}
 FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]{{arrays}})
      AS o(id, status, reason, provider, provider_code, took{{names}})
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at{{columns}}
-)` + seenSQL + `{{more}}
-SELECT id FROM done`
+)` + addMinutesSQL + `{{more}}
+SELECT id FROM ended`
 
 // finishSQL is for batches in which every outcome is Sent and has no event. finishFullySQL is for all others: it also writes failures,
 // refunds, suppressions and the apps' events.
@@ -81,23 +81,23 @@ var (
 	finishFullySQL = strings.NewReplacer(
 		"{{refund}}", ", counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)",
 		"{{arrays}}", ", $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[]",
-		"{{names}}", ", refund, bar, address, bar_for, cause, event, type, test",
+		"{{names}}", ", refund, suppression, address, suppress_for, cause, event, type, test",
 		"{{columns}}", `, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, s.forgiven, s.verification_id,
-          o.refund AND NOT s.in_doubt AS refund, o.bar, o.address, o.bar_for, o.cause, o.event, o.type, o.test`,
+          o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for, o.cause, o.event, o.type, o.test`,
 		"{{more}}", `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (`+sqldb.FailureReasons+`) AND NOT forgiven, app, channel, recipient
-FROM done WHERE status <> 'sent' ON CONFLICT DO NOTHING
+FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
 ), refunded AS (
-INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM done WHERE refund
-), barred AS (
-INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
-SELECT bar, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + bar_for * interval '1 microsecond'
-FROM done WHERE bar_for > 0
+INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM ended WHERE refund
+), suppressed AS (
+INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until)
+SELECT suppression, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + suppress_for * interval '1 microsecond'
+FROM ended WHERE suppress_for > 0
 ON CONFLICT (id) DO NOTHING
-), told AS (
+), notified AS (
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
-SELECT event, app, type, id, verification_id, status, reason, test, finished_at, finished_at FROM done WHERE type <> ''
+SELECT event, app, type, id, verification_id, status, reason, test, finished_at, finished_at FROM ended WHERE type <> ''
 )`).Replace(endedSQL)
 )
 

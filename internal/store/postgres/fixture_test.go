@@ -36,8 +36,8 @@ func wantNoTableScanned(t *testing.T, url string) {
 	counts := scans(ctx, t, conn)
 	var erased bool // which looks for a recipient's verifications without an index
 	storetest.OK(t, conn.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds",
-		"minutes"} {
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "outbox", "failures", "refunds",
+		"minute_index"} {
 		if counts[table] > 0 && !(erased && table == "verifications") {
 			t.Errorf("%s was read from end to end %d times", table, counts[table])
 		}
@@ -139,14 +139,14 @@ func empty(t *testing.T, url string) {
 SET session_replication_role = replica; -- foreign keys are not looked at
 SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
 DO $$ DECLARE name regclass; BEGIN
-ALTER TABLE acts DISABLE TRIGGER acts_only_added;
-ALTER TABLE act_people DISABLE TRIGGER act_people_only_added;
+ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only;
+ALTER TABLE audit_recipients DISABLE TRIGGER audit_recipients_append_only;
 FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
 	AND relname NOT IN ('sendcode_schema', 'test_clock') LOOP
 	EXECUTE 'DELETE FROM ' || name;
 END LOOP;
-ALTER TABLE acts ENABLE ALWAYS TRIGGER acts_only_added;
-ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_added;
+ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER audit_entries_append_only;
+ALTER TABLE audit_recipients ENABLE ALWAYS TRIGGER audit_recipients_append_only;
 IF to_regclass('test_clock') IS NOT NULL THEN UPDATE test_clock SET at = '`+storetest.Epoch.Format(time.RFC3339Nano)+`'; END IF;
 END $$`, pgx.QueryExecModeSimpleProtocol))(t)
 	for _, statement := range []string{`SELECT pg_stat_force_next_flush()`, `SELECT pg_stat_reset()`} {

@@ -68,11 +68,11 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
-	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`))(t) // as pg_dump does, for as long as it takes
+	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t) // as pg_dump does, for as long as it takes
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
 	tx = storetest.Must(log.pool.Begin(t.Context()))(t)
-	storetest.Must(tx.Exec(t.Context(), `TRUNCATE writable`))(t)
+	storetest.Must(tx.Exec(t.Context(), `TRUNCATE write_probe`))(t)
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
 	storetest.Together(20, func(int) {
@@ -82,7 +82,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	rows := one[int](t, log.pool, `SELECT count(*) FROM writable`)
+	rows := one[int](t, log.pool, `SELECT count(*) FROM write_probe`)
 	if rows > 40 {
 		t.Errorf("%d rows are left", rows)
 	}

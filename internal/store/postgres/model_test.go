@@ -45,8 +45,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-const emptyModel = `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
-DELETE FROM claims; DELETE FROM minutes`
+const emptyModel = `DELETE FROM sends; DELETE FROM outbox; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
+DELETE FROM idempotency_keys; DELETE FROM minute_index`
 
 type model struct {
 	*rapid.T

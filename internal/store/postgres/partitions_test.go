@@ -131,7 +131,7 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	lowest := store.LowestID(time.Now().Add(-age))
 	copy(new[:6], lowest[:6])
 	storetest.Must(owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds()))(t)
-	storetest.Must(owner.Exec(t.Context(), `UPDATE flights SET id = $2 WHERE id = $1`, old, new))(t)
+	storetest.Must(owner.Exec(t.Context(), `UPDATE outbox SET id = $2 WHERE id = $1`, old, new))(t)
 	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
@@ -149,7 +149,7 @@ func TestPartitionsExpire(t *testing.T) {
 	_, fourth := backdated(t, f, owner, 55*day) // in a partition with younger ones
 	young, _ := backdated(t, f, owner, 45*day)
 	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
-		`DELETE FROM flights WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
+		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
 	f.End(t, refund, store.Outcome{Status: store.Failed, Refund: true})
 
 	expire := func(want store.Expired) {
@@ -194,7 +194,7 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	f, log, owner := owned(t)
 	divide(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
-	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM flights`)
+	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM outbox`)
 	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.Expired{})
 	storetest.Equal(t, "partitions", len(names(t, log)), 2)
 }

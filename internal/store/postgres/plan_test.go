@@ -47,11 +47,11 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		{stmtGate, strings.Repeat(", NULL", 9) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
 		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
-		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"flights_pkey", key}},
-		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"flights_pkey", key}},
-		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"flights_pkey", key}},
-		{stmtRenew, ", NULL, NULL, NULL", []string{"flights_pkey"}},
-		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL", []string{"flights_due", "flights_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
+		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"outbox_pkey", key}},
+		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
+		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
+		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
 		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
 	} {
 		plan := planOf(t, log, c.statement, c.parameters[2:])

@@ -15,14 +15,14 @@ import (
 )
 
 // The owner of a table can always grant itself rights on it. So, if a role is configured, the service works as that role, and another user
-// owns and migrates the tables. The role gets its rights here, after each migration; on the table acts it may only SELECT and INSERT.
+// owns and migrates the tables. The role gets its rights here, after each migration; on audit_entries it may only SELECT and INSERT.
 
 // rights has the role's rights on some tables; on all others it has otherRights.
 var rights = map[string]string{
-	"acts":            "SELECT, INSERT",
-	"act_people":      "SELECT, INSERT, UPDATE (recipient, masked)",
-	sqldb.SchemaTable: "SELECT",
-	"writable":        "INSERT, TRUNCATE",
+	"audit_entries":    "SELECT, INSERT",
+	"audit_recipients": "SELECT, INSERT, UPDATE (recipient, masked)",
+	sqldb.SchemaTable:  "SELECT",
+	"write_probe":      "INSERT, TRUNCATE",
 }
 
 // ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
@@ -117,13 +117,13 @@ func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
 		return conn.QueryRow(ctx, `
 SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
        ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))
-FROM pg_catalog.pg_class c WHERE c.oid = 'acts'::regclass`).Scan(&owner, &may)
+FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner, &may)
 	})
 	switch {
 	case err != nil:
 		return "", err
 	case len(may) > 0:
-		return "the service works as a role that may " + strings.Join(may, ", ") + " the administrators' acts; only a trigger stands before it",
+		return "the service works as a role that may " + strings.Join(may, ", ") + " the audit entries; only a trigger stands before it",
 			nil
 	case owner:
 		return "the service's password is the owner's, who can give himself any right", nil

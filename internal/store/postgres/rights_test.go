@@ -15,21 +15,21 @@ import (
 
 // onPostgres are those that only Postgres understands, or only it can refuse.
 var onPostgres = []string{
-	`TRUNCATE acts`, `TRUNCATE sends, acts`, `TRUNCATE act_people CASCADE`,
-	`WITH gone AS (DELETE FROM acts RETURNING *) SELECT count(*) FROM gone`,
-	`MERGE INTO acts USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
+	`TRUNCATE audit_entries`, `TRUNCATE sends, audit_entries`, `TRUNCATE audit_recipients CASCADE`,
+	`WITH gone AS (DELETE FROM audit_entries RETURNING *) SELECT count(*) FROM gone`,
+	`MERGE INTO audit_entries USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
 }
 
 // beyondTheRole is what the owner could do, and the service's role may not.
 var beyondTheRole = []string{
-	`DROP TABLE acts`, `DROP TABLE acts CASCADE`, `ALTER TABLE acts DISABLE TRIGGER ALL`, `ALTER TABLE acts DISABLE TRIGGER acts_only_added`,
-	`DROP TRIGGER acts_only_added ON acts`, `CREATE TRIGGER mine BEFORE INSERT ON acts EXECUTE FUNCTION sendcode_only_added()`,
-	`ALTER TABLE acts DROP COLUMN who`, `ALTER TABLE acts RENAME TO acts_old`, `ALTER TABLE acts OWNER TO CURRENT_USER`,
-	`CREATE RULE r AS ON INSERT TO acts DO INSTEAD NOTHING`, `ALTER TABLE acts ENABLE ROW LEVEL SECURITY`,
-	`CREATE OR REPLACE FUNCTION sendcode_only_added() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`, `ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only`,
+	`DROP TRIGGER audit_entries_append_only ON audit_entries`, `CREATE TRIGGER mine BEFORE INSERT ON audit_entries EXECUTE FUNCTION sendcode_append_only()`,
+	`ALTER TABLE audit_entries DROP COLUMN actor`, `ALTER TABLE audit_entries RENAME TO audit_entries_old`, `ALTER TABLE audit_entries OWNER TO CURRENT_USER`,
+	`CREATE RULE r AS ON INSERT TO audit_entries DO INSTEAD NOTHING`, `ALTER TABLE audit_entries ENABLE ROW LEVEL SECURITY`,
+	`CREATE OR REPLACE FUNCTION sendcode_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
 	`SET session_replication_role = replica`,
-	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE acts`, `CREATE UNIQUE INDEX one ON acts ((true))`,
-	`LOCK TABLE acts IN ACCESS EXCLUSIVE MODE`, `COPY acts TO PROGRAM 'true'`, `CREATE TABLE acts_too (LIKE acts)`,
+	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE audit_entries`, `CREATE UNIQUE INDEX one ON audit_entries ((true))`,
+	`LOCK TABLE audit_entries IN ACCESS EXCLUSIVE MODE`, `COPY audit_entries TO PROGRAM 'true'`, `CREATE TABLE audit_entries_too (LIKE audit_entries)`,
 	`UPDATE sendcode_schema SET is_applied = false`, `DELETE FROM sendcode_schema`,
 }
 
@@ -59,11 +59,11 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		if c.role != "" {
-			for _, statement := range []string{`GRANT DELETE ON acts TO CURRENT_USER`, `GRANT ALL ON acts TO PUBLIC`} {
+			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`, `GRANT ALL ON audit_entries TO PUBLIC`} {
 				_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
 			}
 		}
-		for _, statement := range append(c.statements, `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
+		for _, statement := range append(c.statements, `UPDATE audit_recipients SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
 			refusedBy(t, log, name, statement)
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
@@ -71,7 +71,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		why := storetest.Must(log.AuditUnprotected(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
-		for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
+		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`, `UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
 			storetest.Must(log.pool.Exec(t.Context(), statement))(t)
 		}
 		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
@@ -127,5 +127,5 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
-	refusedBy(t, log, role, `DELETE FROM acts`)
+	refusedBy(t, log, role, `DELETE FROM audit_entries`)
 }

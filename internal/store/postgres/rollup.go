@@ -41,15 +41,15 @@ var nextHourSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - @age AS since
 ), under_way AS MATERIALIZED (
-    SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f))
+    SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f))
 )
 SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sqldb.IntervalSQL(countDelay) + `, 'UTC') - interval '1 hour',
   clock.since, interval '-1 hour') AS h(hour)
-WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
+WHERE NOT EXISTS (SELECT FROM counted_hours WHERE counted_hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
 // forgetHoursSQL deletes the counts of hours that are older than @age.
-var forgetHoursSQL = sqldb.MapSlice([]string{"hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
+var forgetHoursSQL = sqldb.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
 	func(table string) string { return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)` })
 
 // countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all counts come from one snapshot.
@@ -80,7 +80,7 @@ WITH row AS MATERIALIZED (
     FROM row CROSS JOIN LATERAL (VALUES ('country', country), ('carrier', provider), ('domain', domain)) AS k (dimension, value)
     WHERE opened AND k.value <> '' GROUP BY app, channel, purpose, k.dimension, k.value
 )
-INSERT INTO hours (hour) VALUES (@hour)`
+INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements Statistics. Each hour has its own transaction, so that an erasure waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, keep time.Duration, limit int) (n int, err error) {

@@ -179,7 +179,7 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 	}
 	if len(sends) > 0 {
 		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
-		trip.Queue(stmtFlights, flightParameters(admitted)...)
+		trip.Queue(stmtOutbox, outboxParameters(admitted)...)
 	}
 	return trip.Len()
 }
@@ -192,8 +192,8 @@ func joinParameters(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// flightParameters returns the parameters of flightsSQL.
-func flightParameters(admitted []*answer) []any {
+// outboxParameters returns the parameters of outboxSQL.
+func outboxParameters(admitted []*answer) []any {
 	p := sqldb.NewArrays(admitted, 4)
 	p.Add(sqldb.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Send.DueAt) })

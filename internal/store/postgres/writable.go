@@ -31,8 +31,8 @@ func postgresCause(err error) error {
 // room. TRUNCATE would wait for readers of the table, such as a backup; if its lock is not free, addSQL adds a row instead, which the
 // next TRUNCATE removes. Each is sent as one message and runs as one transaction.
 const (
-	fillSQL = `SET LOCAL lock_timeout = '50ms'; TRUNCATE writable; INSERT INTO writable SELECT repeat('x', 7000) FROM generate_series(1, 8)`
-	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO writable VALUES (repeat('x', 7000))`
+	fillSQL = `SET LOCAL lock_timeout = '50ms'; TRUNCATE write_probe; INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8)`
+	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO write_probe VALUES (repeat('x', 7000))`
 )
 
 // Ping implements Health. It writes a few pages, or one row if the table is locked.

@@ -46,7 +46,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 		case !added:
 			return store.ErrNameTaken
 		}
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 }
 
@@ -64,7 +64,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		if err != nil {
 			return identityTakenOr(err)
 		}
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 }
 
@@ -107,7 +107,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 		if err := q.exec(sessionTable.Insert(asAdded, &s)); err != nil {
 			return err
 		}
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 	return s, err
 }
@@ -156,7 +156,7 @@ func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act
 			return err
 		}
 		act.Detail = strconv.FormatInt(n, 10)
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 	return ended && err == nil, err
 }

@@ -65,7 +65,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 		if !ok {
 			act = act.FailedTooLate()
 		}
-		return ok, q.addAct(act)
+		return ok, q.addAuditEntry(act)
 	})
 }
 

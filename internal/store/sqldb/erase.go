@@ -17,9 +17,9 @@ type personalTable struct{ Table, Erase, Forget string }
 var PersonalTables = []personalTable{
 	{
 		// A send that waits for its next attempt ends now. An attempt under way goes on to its outcome.
-		Table: "flights",
+		Table: "outbox",
 		Erase: `
-DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
+DELETE FROM outbox WHERE queued = {{true}} AND id {{among}}
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••' {{end}}`,
 	},
 	{
@@ -27,7 +27,7 @@ DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
 		Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
 WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••'
-  AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+  AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
 	},
 	{
 		Table: "failures",
@@ -53,13 +53,13 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 		Forget: `UPDATE verifications SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`,
 	},
 	{
-		Table:  "act_people",
-		Erase:  `UPDATE act_people SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
-		Forget: `UPDATE act_people SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
+		Table:  "audit_recipients",
+		Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
+		Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 	},
 	{
-		Table:  "embargoes", // a hash and its times: there is nothing to erase
-		Forget: `DELETE FROM embargoes WHERE recipient = @recipient AND until <= @now`,
+		Table:  "carrier_holds", // a hash and its times: there is nothing to erase
+		Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 	},
 	{
 		// A suppression in force needs its hash to stop messages. So the hash is removed after the suppression has ended.
@@ -123,7 +123,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
 		}
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 }
 

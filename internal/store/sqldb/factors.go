@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	addFactorSQL = `INSERT INTO second_factors (account, sealed, step, made_at) VALUES (@account, @sealed, @step, @now) ON CONFLICT DO NOTHING`
+	addFactorSQL = `INSERT INTO second_factors (account, sealed, step, created_at) VALUES (@account, @sealed, @step, @now) ON CONFLICT DO NOTHING`
 
 	factorSQL = `
-SELECT f.account, f.sealed, f.step, f.made_at, (SELECT count(*) FROM recovery_codes r WHERE r.account = f.account)
+SELECT f.account, f.sealed, f.step, f.created_at, (SELECT count(*) FROM recovery_codes r WHERE r.account = f.account)
 FROM second_factors f WHERE f.account = @account`
 
 	// lockFactorSQL locks the account's second factor. It changes no row if there is none.
@@ -70,7 +70,7 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 		if err := then(q); err != nil {
 			return false, err
 		}
-		return true, q.addAct(act)
+		return true, q.addAuditEntry(act)
 	})
 }
 

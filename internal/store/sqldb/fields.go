@@ -17,13 +17,13 @@ var (
 			derived("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) })
 	VerificationTable = tableOf[store.Verification]("verifications", "v", nil)
 
-	suppressionTable   = tableOf[store.Suppression]("suppressions", "suppressions", nil)
-	prefixPauseTable   = tableOf[store.PrefixPause]("prefix_pauses", "p", nil)
-	providerEventTable = tableOf[store.ProviderEvent]("provider_events", "e", nil)
-	accountTable       = tableOf[store.Account]("accounts", "a", nil)
-	sessionTable       = tableOf[store.Session]("sessions", "s", map[string]string{"factor_at": "f.made_at"})
-	awaitedTable       = tableOf[store.PendingReceipt]("awaited", "awaited", nil)
-	actTable           = tableOf[store.AuditEntry]("acts", "a", map[string]string{
+	suppressionTable    = tableOf[store.Suppression]("suppressions", "suppressions", nil)
+	prefixPauseTable    = tableOf[store.PrefixPause]("prefix_pauses", "p", nil)
+	providerEventTable  = tableOf[store.ProviderEvent]("provider_events", "e", nil)
+	accountTable        = tableOf[store.Account]("accounts", "a", nil)
+	sessionTable        = tableOf[store.Session]("sessions", "s", map[string]string{"factor_at": "f.created_at"})
+	pendingReceiptTable = tableOf[store.PendingReceipt]("pending_receipts", "pending_receipts", nil)
+	auditEntryTable     = tableOf[store.AuditEntry]("audit_entries", "a", map[string]string{
 		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
 	})
 	appEventTable = tableOf[store.AppEvent]("app_events", "e", map[string]string{
@@ -32,10 +32,10 @@ var (
 	})
 )
 
-// Fields of a send that are not columns of sends: they are read from the small tables refunds and flights.
+// Fields of a send that are not columns of sends: they are read from the small tables refunds and outbox.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
-	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM flights f WHERE f.id = s.id) END`
+	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
 // statusColumn is the send's status: the receipt if there is one and the message went out, or may have. A receipt that comes before the

@@ -95,7 +95,7 @@ func (f SendFilter) Conditions(args ...any) Conditions {
 	switch f.Status {
 	case "":
 	case store.Queued, store.Sending:
-		c.Add("s.status = ? AND s.id {{among}} SELECT f.id FROM flights f {{end}}", string(f.Status))
+		c.Add("s.status = ? AND s.id {{among}} SELECT f.id FROM outbox f {{end}}", string(f.Status))
 	case store.Refused:
 		c.Add("s.number = 0")
 	case store.Delivered:

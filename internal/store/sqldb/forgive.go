@@ -42,6 +42,6 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 				}
 			}
 		}
-		return q.addAct(act)
+		return q.addAuditEntry(act)
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	// settledSQL is the condition that a send s is not in flight and has no refund due.
-	settledSQL = `NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
+	settledSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
@@ -26,7 +26,7 @@ DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND lo
 	expireVerificationsSQL = `
 DELETE FROM verifications WHERE id {{among}}
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
-        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r {{end}}
+        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r {{end}}
           AND s.logged_at < @before)
     LIMIT @limit {{skip locked}} {{end}}`
 	expireFailuresSQL = `
@@ -35,7 +35,7 @@ DELETE FROM failures WHERE (status, logged_at, id) IN (
     WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before
       AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
 
-	expireMinutesSQL = `DELETE FROM minutes WHERE minute < @minute`
+	expireMinuteIndexSQL = `DELETE FROM minute_index WHERE minute < @minute`
 
 	expireProviderEventsSQL = `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
@@ -77,7 +77,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	last := []string{`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`}
 	if q.Dialect.Partitioned {
 		statements[0], statements[1] = expireVerificationsSQL, expireFailuresSQL
-		last = append(last, expireMinutesSQL)
+		last = append(last, expireMinuteIndexSQL)
 	}
 	for _, statement := range statements {
 		n, err := q.Run(statement, args, nil)

@@ -23,11 +23,11 @@ RETURNING used`
 UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE account = @account AND period = @period`
 
 	addHoldSQL = `
-INSERT INTO embargoes AS e (channel, recipient, since, until)
+INSERT INTO carrier_holds AS e (channel, recipient, since, until)
 SELECT @channel, @recipient, clock.now, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
 
-	holdSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel AND until > @now`
+	holdSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
 // Spend implements Budgets.

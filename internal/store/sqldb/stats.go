@@ -26,7 +26,7 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	}
 	var first, last time.Time
 	var n int
-	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM hours WHERE hour >= @from AND hour <= @to`,
+	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
 		Args{"from": q.From, "to": q.To.Add(-time.Hour)}, func(read Scan) error { return read(TimeField{&first}, TimeField{&last}, &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
 		return []part{{q, false}}, err

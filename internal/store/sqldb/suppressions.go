@@ -41,7 +41,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	}
 	err = db.Write(ctx, func(q Tx) error {
 		if act != nil {
-			if err := q.addAct(*act); err != nil {
+			if err := q.addAuditEntry(*act); err != nil {
 				return err
 			}
 		}
@@ -91,7 +91,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		if err != nil || act == nil {
 			return list, err
 		}
-		return list, q.addAct(act.WithLifted(list))
+		return list, q.addAuditEntry(act.WithLifted(list))
 	})
 	slices.SortFunc(lifted, func(a, b store.Suppression) int { return cmp.Or(a.Since.Compare(b.Since), compareIDs(a.ID, b.ID)) })
 	return lifted, err

@@ -49,7 +49,7 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
   AND until > @now`
 
 	acquireLeaseSQL = `
-INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
+INSERT INTO leases AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
@@ -191,7 +191,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		if err != nil || !done || act == nil {
 			return err
 		}
-		return q.addAct(act.WithLiftedPause(lifted))
+		return q.addAuditEntry(act.WithLiftedPause(lifted))
 	})
 	return lifted, done && err == nil, err
 }

@@ -94,7 +94,7 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted inserts an admitted send, its row in the table flights, and its verification. If the send joined a verification, it updates
+// writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the send joined a verification, it updates
 // that verification's number of sends instead.
 func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
@@ -109,7 +109,7 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if _, err := q.Change(sqldb.SendTable.Insert(sqldb.AsSend, &r.Send)); err != nil {
 		return err
 	}
-	_, err = q.Change(`INSERT INTO flights (id, due_at, attempt, queued, channel, expires_at) VALUES (@id, @due, 1, 0, @channel, @expires)`,
+	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, expires_at) VALUES (@id, @due, 1, 0, @channel, @expires)`,
 		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel, "expires": r.Verification.ExpiresAt})
 	return err
 }

@@ -160,7 +160,7 @@ func TestSQLitePlans(t *testing.T) {
 	for name, c := range map[string]struct{ query, index string }{
 		"gate":      {bind(words.CountedInBucketSQL()), "sends_recipient"},
 		"holder":    {bind(heldSQL), "sends_recipient"},
-		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "flights_due"},
+		"in flight": {`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "outbox_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {bind(`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL), "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
@@ -205,9 +205,9 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	a := f.Act()
 	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
-	replace := `REPLACE INTO acts SELECT id, at, 'other', role, network, what, app, channel, purpose, target, reason, outcome, detail, ends FROM acts`
+	replace := `REPLACE INTO audit_entries SELECT id, at, 'other', role, network, action, app, channel, purpose, target, reason, outcome, detail, completes FROM audit_entries`
 	for _, statement := range append([]string{
-		replace, `UPDATE OR REPLACE acts SET who = 'other'`, `INSERT OR REPLACE INTO act_people SELECT act, recipient, 'x' FROM act_people`,
+		replace, `UPDATE OR REPLACE audit_entries SET actor = 'other'`, `INSERT OR REPLACE INTO audit_recipients SELECT entry, recipient, 'x' FROM audit_recipients`,
 	}, storetest.OnActs...) {
 		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {
@@ -217,7 +217,7 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		t.Logf("%s: %v", statement, err)
 		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	}
-	storetest.Must(log.writer.Exec(`UPDATE act_people SET masked = '•••', recipient = NULL`))(t)
+	storetest.Must(log.writer.Exec(`UPDATE audit_recipients SET masked = '•••', recipient = NULL`))(t)
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 }
 

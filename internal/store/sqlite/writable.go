@@ -60,6 +60,6 @@ func sqliteCause(err error) error {
 // before the commit, so that the file has free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
-		return q.ExecAll(nil, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`, `DELETE FROM writable`)
+		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)
 	})
 }

@@ -98,10 +98,10 @@ func FoundIn(content []byte) []string {
 
 // OnActs is what an intruder might try who wants an act not to have been: none may get through.
 var OnActs = []string{
-	`UPDATE acts SET who = 'other'`, `UPDATE acts SET reason = '' WHERE false`, `DELETE FROM acts`, `DELETE FROM acts WHERE who = 'mei'`,
-	`DELETE FROM act_people`, `UPDATE act_people SET masked = 'b•••@example.com'`,
-	`UPDATE act_people SET recipient = decode(repeat('02', 16), 'hex'), masked = '•••'`,
-	`UPDATE act_people SET act = '00000000-0000-7000-8000-000000000000', masked = '•••'`,
-	`INSERT INTO acts SELECT * FROM acts ON CONFLICT (id) DO UPDATE SET who = 'other'`,
-	`INSERT INTO act_people SELECT * FROM act_people ON CONFLICT (act) DO UPDATE SET masked = 'x'`,
+	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`, `DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,
+	`DELETE FROM audit_recipients`, `UPDATE audit_recipients SET masked = 'b•••@example.com'`,
+	`UPDATE audit_recipients SET recipient = decode(repeat('02', 16), 'hex'), masked = '•••'`,
+	`UPDATE audit_recipients SET entry = '00000000-0000-7000-8000-000000000000', masked = '•••'`,
+	`INSERT INTO audit_entries SELECT * FROM audit_entries ON CONFLICT (id) DO UPDATE SET actor = 'other'`,
+	`INSERT INTO audit_recipients SELECT * FROM audit_recipients ON CONFLICT (entry) DO UPDATE SET masked = 'x'`,
 }

@@ -13,28 +13,28 @@ import (
 // it also see what that transaction committed.
 const (
 	forgetSQL = `
-DELETE FROM claims WHERE key {{among}}
-    SELECT key FROM claims WHERE made_at <= (SELECT @now - @life) AND key <> @key ORDER BY made_at LIMIT @forgotten {{skip locked}} {{end}}`
+DELETE FROM idempotency_keys WHERE key {{among}}
+    SELECT key FROM idempotency_keys WHERE created_at <= (SELECT @now - @life) AND key <> @key ORDER BY created_at LIMIT @forgotten {{skip locked}} {{end}}`
 
 	claimSQL = `
-INSERT INTO claims AS k (key, fingerprint, send_id, made_at, held_until)
+INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT @key, @fingerprint, @send, clock.now, clock.now + @lease FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, held_until = excluded.held_until,
-    send_id = CASE WHEN k.made_at <= excluded.made_at - @life THEN excluded.send_id ELSE k.send_id END,
-    made_at = CASE WHEN k.made_at <= excluded.made_at - @life THEN excluded.made_at ELSE k.made_at END
-WHERE k.made_at <= excluded.made_at - @life
-   OR k.held_until <= excluded.made_at AND k.fingerprint = excluded.fingerprint`
+    send_id = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.send_id ELSE k.send_id END,
+    created_at = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.created_at ELSE k.created_at END
+WHERE k.created_at <= excluded.created_at - @life
+   OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint`
 
-	readClaimSQL = `SELECT @now, k.fingerprint, k.send_id FROM claims k WHERE k.key = @key`
+	readClaimSQL = `SELECT @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
 )
 
 var (
-	claimedSendSQL = `SELECT ` + SendColumns + ` FROM sends s WHERE s.id = (SELECT k.send_id FROM claims k WHERE k.key = @key)`
+	claimedSendSQL = `SELECT ` + SendColumns + ` FROM sends s WHERE s.id = (SELECT k.send_id FROM idempotency_keys k WHERE k.key = @key)`
 
 	claimedVerificationSQL = `
 SELECT ` + VerificationColumns + ` FROM verifications v
-WHERE v.id = (SELECT s.verification_id FROM sends s WHERE s.id = (SELECT k.send_id FROM claims k WHERE k.key = @key))`
+WHERE v.id = (SELECT s.verification_id FROM sends s WHERE s.id = (SELECT k.send_id FROM idempotency_keys k WHERE k.key = @key))`
 )
 
 // Claim implements IdempotencyKeys.
@@ -64,9 +64,9 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 
 // Release implements IdempotencyKeys.
 func (db *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	statement := `UPDATE claims SET held_until = @now WHERE key = @key AND send_id = @id`
+	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {
-		statement = `DELETE FROM claims WHERE key = @key AND send_id = @id`
+		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
 	}
 	_, err := db.runOne(ctx, statement, Args{"key": key, "id": id})
 	return err

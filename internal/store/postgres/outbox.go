@@ -31,21 +31,21 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 }
 
 const renewSQL = `
-UPDATE flights f SET due_at = {{now}} + $1 * interval '1 microsecond'
+UPDATE outbox f SET due_at = {{now}} + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL locks the rows of flights first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
+// takeOverSQL locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
 // taking over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more
 // than 10,000 rows.
 var takeOverSQL = `
 WITH due AS MATERIALIZED (
-    SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM flights f
+    SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
     WHERE f.due_at > $5 AND f.channel = $3
-      AND f.due_at <= coalesce((SELECT l.due_at FROM flights l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
+      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
     ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
 ), held AS (
-    UPDATE flights f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
+    UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
     FROM due WHERE f.id = ANY (ARRAY(SELECT due.id FROM due)) AND f.id = due.id
     RETURNING f.id, f.attempt, f.due_at, due.expires_at, due.doubt
 ), taken AS (
@@ -76,8 +76,8 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	return sqldb.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
-// overdue remembers, for each channel, up to which due time there are no flights, so that TakeOver need not search from the oldest on.
-// Ended flights leave dead index entries until no transaction can see them, and a search from the oldest would read all of these.
+// overdue remembers, for each channel, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.
+// Deleted rows leave dead index entries until no transaction can see them, and a search from the oldest would read all of these.
 type overdue struct {
 	mu    sync.Mutex
 	marks map[recipient.Channel]overdueMark

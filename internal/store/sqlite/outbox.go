@@ -13,7 +13,7 @@ import (
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
-			if _, err := q.Change(`UPDATE flights SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
+			if _, err := q.Change(`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
 				sqldb.Args{"lease": lease, "id": h.ID, "attempt": h.Attempt}); err != nil {
 				return err
 			}
@@ -26,7 +26,7 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := q.Change(`DELETE FROM flights WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": o.ID, "attempt": o.Attempt})
+		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
 			return false, err
 		}
@@ -85,7 +85,7 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := q.Change(`UPDATE flights SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
+		held, err := q.Change(`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
 			return false, err
 		}
@@ -96,13 +96,13 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 
 // TakeOver implements Outbox.
 func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
-	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
 	if err != nil || !due {
 		return nil, err
 	}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
 		work, err := sqldb.All(q, sqldb.WorkFields, `
-SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f
+SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE f.due_at <= @now AND f.channel = @channel ORDER BY f.expires_at, f.id LIMIT @limit`, sqldb.Args{"channel": ch, "limit": limit})
 		for i := 0; i < len(work) && err == nil; i++ {
@@ -110,7 +110,7 @@ WHERE f.due_at <= @now AND f.channel = @channel ORDER BY f.expires_at, f.id LIMI
 			row.InDoubt = row.InDoubt || row.Status == store.Sending
 			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1, q.Now.Add(lease.Truncate(time.Microsecond))
 			err = q.ExecAll(sqldb.Args{"id": row.ID, "attempt": row.Attempt, "due": row.DueAt, "doubt": row.InDoubt},
-				`UPDATE flights SET attempt = @attempt, queued = 0, due_at = @due WHERE id = @id`,
+				`UPDATE outbox SET attempt = @attempt, queued = 0, due_at = @due WHERE id = @id`,
 				`UPDATE sends SET status = 'sending', attempt = @attempt, in_doubt = @doubt WHERE id = @id`)
 		}
 		return work, err

@@ -18,10 +18,10 @@ import (
 type AuditEntry struct {
 	ID        uuid.UUID         `column:"id,add"`      // version 7
 	At        time.Time         `column:"at,add"`      // on the log's clock; the log sets it
-	Who       string            `column:"who,add"`     // the account
+	Who       string            `column:"actor,add"`   // the account
 	Role      string            `column:"role,add"`    // that the account had
 	Network   string            `column:"network,add"` // where the request came from
-	What      string            `column:"what,add"`    // machine word, as "quota.reset"
+	What      string            `column:"action,add"`  // machine word, as "quota.reset"
 	App       string            `column:"app,add"`
 	Channel   recipient.Channel `column:"channel,add"`
 	Purpose   string            `column:"purpose,add"`
@@ -30,8 +30,8 @@ type AuditEntry struct {
 	Target    string            `column:"target,add"` // ID of a send, or the name of an account
 	Reason    string            `column:"reason,add"` // in the administrator's words; must not name a recipient, since no erasure removes it
 	Outcome   AuditOutcome      `column:"outcome,add"`
-	Detail    string            `column:"detail,add"`    // machine word: why it failed, what was changed
-	Ends      uuid.UUID         `column:"ends,null,add"` // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
+	Detail    string            `column:"detail,add"`         // machine word: why it failed, what was changed
+	Ends      uuid.UUID         `column:"completes,null,add"` // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 
 // AuditOutcome is how an action ended.
@@ -72,18 +72,18 @@ const MaxReason = 500
 func (a AuditEntry) Validated() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
-		return a, BadRequestf("an act has an ID, says who did it and what it was")
+		return a, BadRequestf("an audit entry has an ID, an actor and an action")
 	case !slices.Contains([]AuditOutcome{AuditBegun, AuditDone, AuditFailed}, a.Outcome):
-		return a, BadRequestf("an act has an outcome")
+		return a, BadRequestf("an audit entry has an outcome")
 	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
-		return a, BadRequestf("a text of an act can't be stored")
+		return a, BadRequestf("a text of an audit entry can't be stored")
 	case utf8.RuneCountInString(a.Reason) > MaxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
 		return a, BadRequestf("a reason has at most %d characters", MaxReason)
 	}
 	return a, nil
 }
 
-// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the table act_people.
+// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the table audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
 // CompleteAuditEntry returns the second entry, which completes a: a copy with a new ID, the outcome and the detail. Error: the system has

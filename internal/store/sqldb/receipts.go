@@ -12,17 +12,17 @@ import (
 )
 
 const awaitSQL = `
-INSERT INTO awaited (carrier, message_id, send_id, at, ask_at)
+INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
 // duePollsSQL returns the messages that are due, and schedules the next poll of each: after FirstPollPause, doubled with each poll, and
 // after PollDoublings polls LastPollPause.
 var duePollsSQL = `
-UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
+UPDATE pending_receipts SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
 WHERE (carrier, message_id) IN (
-    SELECT carrier, message_id FROM awaited WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
-RETURNING ` + awaitedTable.selectList()
+    SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
+RETURNING ` + pendingReceiptTable.selectList()
 
 // AwaitReceipt implements Receipts.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
@@ -35,16 +35,16 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 
 // SendByMessageID implements Receipts.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readFirstRow(ctx, db, awaitedTable.destinations,
-		`SELECT `+awaitedTable.selectList()+` FROM awaited WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
+	a, err := readFirstRow(ctx, db, pendingReceiptTable.destinations,
+		`SELECT `+pendingReceiptTable.selectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
 // DuePolls implements Receipts.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitReceiptFor}},
-		&Step{Statement: duePollsSQL, Each: AppendTo(&list, awaitedTable.destinations), Args: Args{
+		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitReceiptFor}},
+		&Step{Statement: duePollsSQL, Each: AppendTo(&list, pendingReceiptTable.destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
 		}})
 	if err != nil {
@@ -58,6 +58,6 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 
 // StopAwaitingReceipt implements Receipts.
 func (db *DB) StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error {
-	_, err := db.runOne(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
+	_, err := db.runOne(ctx, `DELETE FROM pending_receipts WHERE send_id = @send`, Args{"send": send})
 	return err
 }
