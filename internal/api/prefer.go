@@ -8,12 +8,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
 
 // preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but not more than most; 0 without this
-// preference. Error: *verification.InvalidError.
+// preference. Error: *fault.InvalidError.
 func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -24,7 +25,7 @@ func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 			value, _, _ = strings.Cut(value, ";")
 			n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 			if err != nil || n < 0 {
-				return 0, &verification.InvalidError{Field: "prefer", Reason: "invalid", Detail: "The preference wait is a number of seconds."}
+				return 0, fault.Invalid("prefer", "invalid", "The preference wait is a number of seconds.")
 			}
 			return min(time.Duration(min(n, 3600))*time.Second, most), nil
 		}

@@ -11,10 +11,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -127,7 +126,7 @@ func (p *ProviderEvents) ingestOnce(ctx context.Context, source reports.Source, 
 	return err
 }
 
-// ingestAll records the events in order, up to the first error. Error: verification.ErrUnavailable if the provider should send them again.
+// ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the provider should send them again.
 func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
@@ -136,8 +135,8 @@ func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []r
 			continue
 		}
 		p.count(provider, unavailable)
-		if errors.Is(err, store.ErrUnavailable) {
-			return verification.ErrUnavailable // the provider sends it again
+		if errors.Is(err, fault.Unavailable) {
+			return fault.Unavailable // the provider sends it again
 		}
 		return err
 	}

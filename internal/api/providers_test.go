@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
-	"sendcode/internal/verification"
 )
 
 // ingester notes events, and answers as the test says.
@@ -104,7 +104,7 @@ func TestProviderEvents(t *testing.T) {
 			t.Errorf("%v", x.counts)
 		}
 	}
-	x.events.err = verification.ErrUnavailable
+	x.events.err = fault.Unavailable
 	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" || len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
 		t.Errorf("%v %v", rec.Header(), x.counts)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
-	"sendcode/internal/store"
 )
 
 // receiptsPath is the path at which carriers report receipts, with their name behind it.
@@ -99,7 +99,7 @@ func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Repor
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":
-		if _, err = a.Log.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, store.ErrNotFound) {
+		if _, err = a.Log.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, fault.NotFound) {
 			a.Logger.Info("a receipt is of a message that waits for none", "carrier", carrier)
 			return nil
 		}

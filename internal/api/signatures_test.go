@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/reports"
 	"sendcode/internal/servertest"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -121,7 +121,7 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 		heard(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
 		heard(strings.Replace(body, "[{", "[1,{", 1), nil, http.StatusBadRequest, 0)
 		for range 3 {
-			heard(body, verification.ErrUnavailable, http.StatusServiceUnavailable, 1)
+			heard(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
 		}
 		heard(body, nil, http.StatusNoContent, 1)
 		heard(body, nil, http.StatusNoContent, 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
@@ -80,31 +81,31 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 const maxLanguages = 128
 
 // setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may
-// not name one, since it could evade these rules. Error: *verification.InvalidError.
+// not name one, since it could evade these rules. Error: *fault.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
 	}
 	if who.Kind != verification.Secret {
-		return &verification.InvalidError{Field: "client_ip", Reason: "not_allowed", Detail: "Only secret keys may name the client's address."}
+		return fault.Invalid("client_ip", "not_allowed", "Only secret keys may name the client's address.")
 	}
 	ip, err := netip.ParseAddr(clientIP)
 	if err != nil || ip.Zone() != "" {
-		return &verification.InvalidError{Field: "client_ip", Reason: "invalid", Detail: "This is not an IPv4 or IPv6 address."}
+		return fault.Invalid("client_ip", "invalid", "This is not an IPv4 or IPv6 address.")
 	}
 	who.IP = ip.Unmap()
 	return nil
 }
 
-// setTrust makes the caller a back end that acts for a stranger if trust says so. Error: *verification.InvalidError.
+// setTrust makes the caller a back end that acts for a stranger if trust says so. Error: *fault.InvalidError.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
 		return nil
 	case who.Kind != verification.Secret:
-		return &verification.InvalidError{Field: "trust", Reason: "not_allowed", Detail: "Only secret keys may say for whom they act."}
+		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
 	case trust != "stranger":
-		return &verification.InvalidError{Field: "trust", Reason: "unknown", Detail: "The only trust to name is stranger."}
+		return fault.Invalid("trust", "unknown", "The only trust to name is stranger.")
 	}
 	who.Stranger = true
 	return nil

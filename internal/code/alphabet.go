@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"sendcode/internal/fault"
 )
 
 // Alphabet names the set of characters of a code.
@@ -40,19 +42,11 @@ func ShapeOf(code string) Shape {
 	return Shape{Unambiguous, len(code)}
 }
 
-// InvalidError says why a typed text cannot be a code, without the text.
-type InvalidError struct {
-	Reason string // machine word
-	Detail string // sentence
-}
-
-func (e *InvalidError) Error() string { return "code: " + e.Reason }
-
 // maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with separators.
 const maxTyped = 64
 
 // Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces, dashes and invisible characters. For
-// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *InvalidError if nothing is left,
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is left,
 // if a character is not of the alphabet, or if the rest has not the shape's length; such a text need not count as an attempt.
 func (s Shape) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
@@ -139,4 +133,4 @@ func digitValue(r rune) int {
 	return 0
 }
 
-func invalid(reason, detail string) error { return &InvalidError{Reason: reason, Detail: detail} }
+func invalid(reason, detail string) error { return fault.Invalid("code", reason, detail) }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"sendcode/internal/fault"
 )
 
 // What "copy message" gives on a phone is taken; a slip stays one, and what could be two codes is not guessed at.
@@ -29,7 +31,7 @@ func TestFind(t *testing.T) {
 		"": "required", "Shop": "not_digits", "293848 or 111222": "not_digits", "your code is 2938481": "not_digits",
 		"your code is 29384": "not_digits", "1234567, 22": "not_digits", "222222 3": "too_long", "29384": "too_short", strings.Repeat("x", 3000) + "293848": "too_long",
 	} {
-		var bad *InvalidError
+		var bad *fault.InvalidError
 		if got, err := six.Find(in); !errors.As(err, &bad) || bad.Reason != reason {
 			t.Errorf("Find(%q) = %q, %v", in, got, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -143,13 +144,13 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and "" for nil and other errors.
 func formProblem(w texts.Words, err error) (status int, text string) {
 	var failed *actionError
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	switch {
 	case errors.As(err, &failed):
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
 		return http.StatusUnprocessableEntity, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
-	case errors.Is(err, verification.ErrUnavailable):
+	case errors.Is(err, fault.Unavailable):
 		return http.StatusServiceUnavailable, w.Get("deed.problem.unavailable")
 	}
 	return 0, ""

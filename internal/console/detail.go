@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -91,7 +92,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, er
 }
 
 func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	switch {
 	case errors.Is(err, errSeveral):
 		return quotaView{Reason: w.Get("quota.several")}

@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
-	"sendcode/internal/verification"
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
@@ -184,12 +184,12 @@ func listAddress(given url.Values, name, value string) string {
 	return frame.Address("/admin", given, name, value)
 }
 
-// readStory reads one row of the log with everything that belongs to it. Errors: verification.ErrNotFound, also for an ID in another form,
+// readStory reads one row of the log with everything that belongs to it. Errors: fault.NotFound, also for an ID in another form,
 // and the store's.
 func (a *Console) readStory(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
-		return store.Story{}, verification.ErrNotFound
+		return store.Story{}, fault.NotFound
 	}
 	s, err := a.Log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {

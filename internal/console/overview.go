@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/console/statistics"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
@@ -60,7 +61,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
 	if values.Del("by"); v.By != "" && !slices.Contains(dimensions, v.By) {
-		return frame.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
+		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
 	if v.Statistics, v.asked, v.given, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sendcode/internal/console/policies"
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/support"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -110,7 +110,7 @@ func TestOneReplayAtATime(t *testing.T) {
 		status int
 		said   string
 	}{
-		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
+		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, fault.Unavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
 		r := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h })

@@ -11,10 +11,10 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/support"
-	"sendcode/internal/verification"
 )
 
 // The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
@@ -93,7 +93,7 @@ func (a *Console) previewHTML(c echo.Context) error {
 			return c.HTML(http.StatusOK, s.HTML)
 		}
 	}
-	return verification.ErrNotFound
+	return fault.NotFound
 }
 
 // sendPreview sends a message to the recipient in the form and redirects to its send's page.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -64,10 +65,10 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return q, frame.Invalid("to", "invalid", "The end must be after the beginning.")
+		return q, fault.Invalid("to", "invalid", "The end must be after the beginning.")
 	}
 	if f.Before != nil && f.After != nil {
-		return q, frame.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
+		return q, fault.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
 	}
 	return q, nil
 }
@@ -76,7 +77,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 func (q query) rejectParameters(problem string, names ...string) error {
 	for _, name := range names {
 		if q.given.Has(name) {
-			return frame.Invalid(name, "unknown", problem)
+			return fault.Invalid(name, "unknown", problem)
 		}
 	}
 	return nil

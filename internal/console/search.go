@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -31,7 +32,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	if err == nil && to == "" {
 		to, err = a.searchAddress(c.Request().Context(), typed)
 	}
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		q := query{filter: store.Filter{Limit: frame.DefaultLimit}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
@@ -67,7 +68,7 @@ func takeSearchedCookie(c echo.Context) string {
 	return masked
 }
 
-func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) string {
+func (a *Console) searchProblem(c echo.Context, bad *fault.InvalidError) string {
 	w := frame.Words(c)
 	if bad.Reason == "required" {
 		return w.Get("search.empty")
@@ -94,7 +95,7 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 // recipient is never taken for a reference, which would put it into the URL.
 func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
-		return "", frame.Invalid("q", "required", "")
+		return "", fault.Invalid("q", "required", "")
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
 		return explain.SendAddress(id), nil
@@ -105,7 +106,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	ch, to, is := recipientIn(typed)
 	if !is {
 		if problem := frame.ShortText(new(string))(typed); problem != "" {
-			return "", frame.Invalid("q", "invalid", problem)
+			return "", fault.Invalid("q", "invalid", problem)
 		}
 		return listAddress(nil, "reference", typed), nil
 	}
@@ -184,7 +185,7 @@ const (
 
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is, similarly spelled recipients.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
 		h.unserved = bad.Reason
 		return h, nil

@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/console/frame"
 	"sendcode/internal/console/statistics"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -58,7 +58,7 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
-			return store.StatsQuery{}, frame.Invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
+			return store.StatsQuery{}, fault.Invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
 		}
 	}
 	f := q.filter
@@ -71,9 +71,9 @@ func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, er
 	each := time.Hour
 	switch length := f.To.Sub(f.From); {
 	case length <= 0:
-		return store.StatsQuery{}, frame.Invalid("to", "invalid", "The end must be after the beginning.")
+		return store.StatsQuery{}, fault.Invalid("to", "invalid", "The end must be after the beginning.")
 	case length > maxStats:
-		return store.StatsQuery{}, frame.Invalid("from", "invalid", "Statistics are of 31 days at most.")
+		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics are of 31 days at most.")
 	case length > hourlyUpTo:
 		each = 24 * time.Hour
 	}

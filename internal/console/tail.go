@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/console/live"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -29,7 +30,7 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
 		m, ok := frame.ReadCursor(last)
 		if !ok {
-			return q, nil, frame.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
+			return q, nil, fault.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
 		}
 		from = &m
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -189,7 +190,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 		r.Limiter.Around(vtest.Unreachable("Refund")) // so the first send keeps its place, which is then the only one that the limiter has
 		r.FailStore(sqlite.Down, "Begin", "HistoryAt")
 		for range 2 {
-			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), verification.ErrUnavailable)
+			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
 		}
 		r.MendStore()
 		r.Limiter.Around(nil)

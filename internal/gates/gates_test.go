@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -57,7 +57,7 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			disturb(r)
 			r.CutStore()
-			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
+			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 			r.MendStore()
 			r.Sleep(3 * time.Minute)
 			r.Limiter.Around(nil)

@@ -13,7 +13,8 @@ var edges = map[string]string{
 	"quota/echoquota":           "quota quota/quotahttp",
 	"internal/recipient":        "",
 	"internal/brand":            "",
-	"internal/code":             "",
+	"internal/fault":            "",
+	"internal/code":             "internal/fault",
 	"internal/bulkhead":         "",
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
@@ -36,11 +37,11 @@ var edges = map[string]string{
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
-	"internal/store":          "quota internal/recipient",
+	"internal/store":          "internal/fault quota internal/recipient",
 	"internal/store/gate":     "quota internal/recipient internal/store",
-	"internal/store/sqldb":    "quota internal/recipient internal/store internal/store/gate",
-	"internal/store/postgres": "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
-	"internal/store/sqlite":   "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
+	"internal/store/sqldb":    "internal/fault quota internal/recipient internal/store internal/store/gate",
+	"internal/store/postgres": "internal/fault quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
+	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
 	"internal/keys":           "internal/code internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store",
@@ -48,31 +49,31 @@ var edges = map[string]string{
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/reports": "internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
+	"internal/reports": "internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":    "internal/policy internal/store",
-	"internal/limits":  "quota", // not internal/gates: it asks an interface
-	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
+	"internal/limits":  "internal/fault quota", // not internal/gates: it asks an interface
+	"internal/verification": "internal/fault quota internal/bulkhead internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate", // not internal/outbox: it hands over to an interface
-	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
-	"internal/support": "quota internal/verification internal/policy internal/keys internal/code internal/message " +
+	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
+	"internal/support": "internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
 	"internal/widget": "internal/bundle internal/compress internal/texts web",
-	"internal/server": "internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
-	"internal/page": "quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/server": "internal/fault internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/api":    "internal/fault internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
+	"internal/page": "internal/fault quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
-	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
+	"internal/console": "internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
 		"internal/console/records internal/console/policies",
-	"internal/console/records":    "internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
-	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
+	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
+	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
-	"internal/console/frame":      "internal/compress internal/texts internal/recipient internal/store internal/verification internal/server web web/admin",
+	"internal/console/frame":      "internal/fault internal/compress internal/texts internal/recipient internal/store internal/verification internal/server web web/admin",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
 	"internal/console/live":       "internal/recipient internal/store internal/server internal/console/frame",
-	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
+	"internal/console/auth": "internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
@@ -98,8 +99,8 @@ var edges = map[string]string{
 	"internal/servertest/locate":       "",
 	"internal/servertest/axe":          "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
-	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
-	"internal/verification/verificationtest": "quota internal/reports internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
+	"internal/store/storetest":         "internal/fault quota internal/recipient internal/store internal/store/gate",
+	"internal/verification/verificationtest": "internal/fault quota internal/reports internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
 		"internal/delivery internal/sms internal/reports internal/gates internal/jobs internal/keys internal/message internal/outbox " +
 		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/keys internal/verification templates",
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keys internal/message " +
@@ -110,7 +111,7 @@ var edges = map[string]string{
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/servertest",
 	"internal/console/consoletest": "quota internal/keys internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
-	"internal/page/pagetest": "internal/widget internal/brand quota internal/api internal/store internal/keys internal/recipient internal/server internal/page " +
+	"internal/page/pagetest": "internal/fault internal/widget internal/brand quota internal/api internal/store internal/keys internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/servertest",
 	"tools/bench":       "",
 	"tools/drill":       "",
@@ -151,9 +152,9 @@ var extraInTests = map[string]string{
 	"internal/e2e/faults":          "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota",    // read the log after a run
 	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config",                                                 // commands are called as cmd/sendcode does
 	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
-	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification",
-	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":                "internal/store/sqlite internal/delivery internal/sms",
+	"internal/outbox":              "internal/fault internal/delivery/smtp internal/store/sqlite internal/verification",
+	"internal/gates":               "internal/fault internal/store/sqlite internal/verification internal/outbox internal/recipient",
+	"internal/jobs":                "internal/fault internal/store/sqlite internal/delivery internal/sms",
 	"internal/reports":             "internal/store/sqlite",
 	"internal/message":             "internal/delivery", // lays the mails out
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/jobs"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -111,7 +112,7 @@ func TestLittleRoomIsTold(t *testing.T) {
 		r.Sleep(time.Minute)
 		before := told()
 		r.Sleep(time.Hour)
-		log.say(time.Time{}, store.ErrUnavailable)
+		log.say(time.Time{}, fault.Unavailable)
 		r.Sleep(30 * time.Minute)
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)

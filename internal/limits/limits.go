@@ -14,13 +14,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/quota"
 )
 
@@ -68,18 +68,6 @@ type Answer struct {
 
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
-
-// ErrUnknown says that the request names a limit that is not configured.
-var ErrUnknown = errors.New("limits: unknown limit")
-
-// KeyError says which field of a request is wrong and why, without its value.
-type KeyError struct {
-	Field  string // keys, keys.<name> or id
-	Reason string // machine word: missing, too_many or too_long
-	Detail string // sentence
-}
-
-func (e *KeyError) Error() string { return "limits: " + e.Field + ": " + e.Reason }
 
 // Gate decides in the limiter or, while that is unavailable, in this process (alone). Implementation: gates.Gate.
 type Gate interface {
@@ -133,12 +121,12 @@ func (s *Service) SetLimits(set Set) {
 // EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call it once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors: ErrUnknown,
-// *KeyError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
+// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound,
+// *fault.InvalidError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
 func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
-		return Answer{}, ErrUnknown
+		return Answer{}, fault.NotFound
 	}
 	request, err := s.quotaRequest(l, ask)
 	if err != nil {
@@ -203,7 +191,7 @@ func (s *Service) decided(d quota.Decision, alone bool, err error) (quota.Decisi
 
 func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	if len(ask.Keys) > MaxKeys {
-		return quota.Request{}, &KeyError{"keys", "too_many", fmt.Sprintf("A request has at most %d keys.", MaxKeys)}
+		return quota.Request{}, fault.Invalid("keys", "too_many", fmt.Sprintf("A request has at most %d keys.", MaxKeys))
 	}
 	for name, value := range ask.Keys { // also those that no rule has
 		field := "keys"
@@ -211,7 +199,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 			field += "." + name
 		}
 		if max(len(name), len(value)) > MaxValue {
-			return quota.Request{}, &KeyError{field, "too_long", fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue)}
+			return quota.Request{}, fault.Invalid(field, "too_long", fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue))
 		}
 	}
 	id, err := eventID(ask.ID)
@@ -226,7 +214,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 		values := make([]string, 0, MaxKeys)
 		for _, name := range l.keys[rule.Scope] {
 			if ask.Keys[name] == "" {
-				return quota.Request{}, &KeyError{"keys." + name, "missing", "This limit counts by the key " + name + "."}
+				return quota.Request{}, fault.Invalid("keys."+name, "missing", "This limit counts by the key "+name+".")
 			}
 			values = append(values, ask.Keys[name])
 		}
@@ -235,10 +223,10 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	return r, nil
 }
 
-// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error: *KeyError if it is too long.
+// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error: *fault.InvalidError if it is too long.
 func eventID(id string) (string, error) {
 	if len(id) > MaxValue {
-		return "", &KeyError{"id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxValue)}
+		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxValue))
 	}
 	sum := sha256.Sum256([]byte(cmp.Or(id, rand.Text())))
 	return string(sum[:16]), nil

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/limits"
 	"sendcode/internal/policy"
@@ -242,9 +243,9 @@ func TestBadRequests(t *testing.T) {
 					ask.Operation, ask.App = o, "shop"
 					_, err := r.Do(r.Context(), ask)
 					got := fmt.Sprint(err)
-					if bad := (*limits.KeyError)(nil); errors.As(err, &bad) {
+					if bad := (*fault.InvalidError)(nil); errors.As(err, &bad) {
 						got = bad.Field + ": " + bad.Reason
-					} else if errors.Is(err, limits.ErrUnknown) {
+					} else if errors.Is(err, fault.NotFound) {
 						got = "unknown"
 					}
 					if got != want {

@@ -201,7 +201,7 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	return o.Gate.Record(ctx, p.buckets[0], p.keep, event)
 }
 
-// A request that ended in ErrUnavailable must not count. If the log certainly wrote nothing, its events in the limiter are refunded at
+// A request that ended in fault.Unavailable must not count. If the log certainly wrote nothing, its events in the limiter are refunded at
 // once. If the connection broke at the commit, the send may be in the log: it is looked up when the log answers again, and refunded if it
 // has no row.
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
@@ -67,7 +68,7 @@ type fakeLog struct {
 func (l *fakeLog) call(call string) error {
 	l.calls = append(l.calls, call)
 	if l.away[call] {
-		return store.ErrUnavailable
+		return fault.Unavailable
 	}
 	return nil
 }

@@ -6,11 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -126,7 +126,7 @@ func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 		r.QuotaOf("") // from now on the limiter is asked alone
 		r.LoseLimiter()
 		r.FailStore(sqlite.Lost, "Begin")
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUncertain)
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Uncertain)
 		r.MendStore()
 		r.Limiter.Around(nil)
 		r.Sleep(15 * time.Second)

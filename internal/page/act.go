@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 )
@@ -197,7 +197,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
-	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
+	if errors.Is(err, fault.NotFound) { // erased since: ask as if for the first time
 		s.ID, ask.Resend = "", ""
 		a, err = u.sendOnce(ctx, ask)
 	}
@@ -244,7 +244,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 			return a, err
 		}
 	}
-	return verification.Answer{}, verification.ErrUnavailable
+	return verification.Answer{}, fault.Unavailable
 }
 
 // sessionAfterError returns the session with what the next page shows for this error.
@@ -253,7 +253,7 @@ func (u *Page) sessionAfterError(s session, err error) session {
 		s.Note = note{Kind: tooMany}
 		return s
 	}
-	if bad, ok := errors.AsType[*verification.InvalidError](err); ok {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		switch bad.Field {
 		case "to":
 			s.Note = note{Kind: badAddress, Reason: bad.Reason}
@@ -303,7 +303,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	}
 	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // Check returns the error, if there is one
 		found, err := a.View.Code.Find(p.code)
-		if bad, ok := errors.AsType[*code.InvalidError](err); ok {
+		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 			s.Note = note{Kind: badCode, Reason: bad.Reason}
 			return s
 		}
@@ -315,9 +315,9 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 			checked, s.ID = before, s.Before
 		}
 	}
-	bad, foreign := errors.AsType[*verification.InvalidError](err)
+	bad, foreign := errors.AsType[*fault.InvalidError](err)
 	switch {
-	case errors.Is(err, verification.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		s.channelState = channelState{Channel: s.Channel, To: s.To}
 	case foreign:
 		s.Note = note{Kind: badCode, Reason: bad.Reason}

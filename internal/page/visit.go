@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -90,7 +91,7 @@ func (l *visit) chooseCard() *card {
 // verificationCard reads the browser's verification and returns its card.
 func (l *visit) verificationCard() *card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
-	if errors.Is(err, verification.ErrNotFound) {
+	if errors.Is(err, fault.NotFound) {
 		l.session.ID = ""
 		return l.askCard(l.session.channel())
 	}

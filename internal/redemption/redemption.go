@@ -12,12 +12,12 @@ import (
 	"log/slog"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 )
 
 // Store reads and redeems approvals in the log. Implementations: postgres.DB and sqlite.DB.
@@ -67,8 +67,8 @@ type Redeemed struct {
 }
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call gets the address again if it has the
-// Idempotency-Key of the first, else ErrRedeemed. Other errors: *verification.InvalidError if not exactly one of proof and reference is
-// given, or if it is expired, forged, or of another app; ErrErased; verification.ErrUnavailable if the log fails or the address cannot be
+// Idempotency-Key of the first, else ErrRedeemed. Other errors: *fault.InvalidError if not exactly one of proof and reference is
+// given, or if it is expired, forged, or of another app; ErrErased; fault.Unavailable if the log fails or the address cannot be
 // decrypted.
 func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
 	id, expires, err := s.open(app, r)
@@ -79,14 +79,14 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	defer cancel()
 	v, _, now, err := s.Store.Verification(ctx, id)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		return Redeemed{}, invalidProof(r)
 	case err != nil:
 		return Redeemed{}, s.unavailable(ctx, err)
 	case v.App != app || v.ApprovedAt.IsZero():
 		return Redeemed{}, invalidProof(r)
 	case !now.Before(expires):
-		return Redeemed{}, invalid(r.field(), "expired", "It has expired; have the person enter a code again.")
+		return Redeemed{}, fault.Invalid(r.field(), "expired", "It has expired; have the person enter a code again.")
 	case len(v.Sealed) == 0:
 		return Redeemed{}, ErrErased
 	}
@@ -120,7 +120,7 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	to, err := s.Vault.Recipient(v)
 	if err != nil { // its key left the ring
 		s.Logger.ErrorContext(ctx, "a recipient could not be decrypted", "error", err)
-		return Redeemed{}, verification.ErrUnavailable
+		return Redeemed{}, fault.Unavailable
 	}
 	_, test := s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
 	return Redeemed{
@@ -129,11 +129,11 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	}, nil
 }
 
-// open returns the verification's ID from the proof or reference, and when that expires. Error: *verification.InvalidError.
+// open returns the verification's ID from the proof or reference, and when that expires. Error: *fault.InvalidError.
 func (s *Service) open(app string, r Ask) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
-		return "", time.Time{}, invalid("proof", "missing", "Give either proof or reference.")
+		return "", time.Time{}, fault.Invalid("proof", "missing", "Give either proof or reference.")
 	case r.Reference != "":
 		return s.openReference(app, r)
 	}
@@ -153,7 +153,7 @@ func (r Ask) field() string {
 
 // invalidProof returns one error for a forged proof, one of another app, and one whose verification is gone.
 func invalidProof(r Ask) error {
-	return invalid(r.field(), "invalid", "This proves nothing to this app.")
+	return fault.Invalid(r.field(), "invalid", "This proves nothing to this app.")
 }
 
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the
@@ -176,12 +176,8 @@ func (s *Service) openReference(app string, r Ask) (id string, expires time.Time
 	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
 }
 
-func invalid(field, reason, detail string) error {
-	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
-}
-
-// unavailable writes an error of the store to the Logger and returns it joined with verification.ErrUnavailable.
+// unavailable writes an error of the store to the Logger and returns it joined with fault.Unavailable.
 func (s *Service) unavailable(ctx context.Context, err error) error {
 	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
-	return errors.Join(verification.ErrUnavailable, err)
+	return errors.Join(fault.Unavailable, err)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/proof"
 	"sendcode/internal/redemption"
 	"sendcode/internal/verification"
@@ -119,7 +120,7 @@ func TestRedeemWithoutTheLog(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
 		r.Rig.CutStore()
-		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), verification.ErrUnavailable)
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), fault.Unavailable)
 		r.Rig.MendStore()
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != nil || got.To != vtest.Ana {
 			r.Errorf("back: %+v, %v", got, err)

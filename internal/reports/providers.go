@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -66,7 +67,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 		return UnknownMessage, nil
 	}
 	story, err := s.Store.Story(ctx, e.Send)
-	if errors.Is(err, store.ErrNotFound) || err == nil && story.Verification == nil {
+	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
 		return UnknownMessage, nil
 	}
 	if err != nil {
@@ -84,7 +85,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	fresh, err := s.Store.IngestProviderEvent(ctx,
 		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		return UnknownMessage, nil
 	case err != nil:
 		return "", s.logStoreError(err)

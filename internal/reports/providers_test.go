@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -89,7 +90,7 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 		complaint := reports.Event{Send: id, Outcome: reports.Complained}
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
 			r.FailStore(sqlite.Down, method)
-			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), store.ErrUnavailable)
+			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
 		}
 		r.MendStore()
 		r.Ingest("complained", complaint)

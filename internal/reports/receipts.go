@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -58,7 +59,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 	return changed, err
 }
 
-// RecordByCarrierID is Record by the carrier's own message ID. Error: store.ErrNotFound if no send waits for it.
+// RecordByCarrierID is Record by the carrier's own message ID. Error: fault.NotFound if no send waits for it.
 func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
@@ -118,7 +119,7 @@ var errNoInquiry = errors.New("reports: nothing to ask for")
 func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
 	story, err := r.Store.Story(ctx, a.Send)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
+	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
 		return sms.Inquiry{}, errNoInquiry
 	case err != nil:
 		return sms.Inquiry{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -108,7 +109,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
 			}
 		}
-		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), store.ErrNotFound)
+		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
 		r.Sleep(2 * time.Minute)
 		r.Want("inquiries about what was told", len(o.inquiries()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/limits"
+	"sendcode/internal/fault"
 	"sendcode/internal/redemption"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -87,7 +87,7 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 // table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
 // logged. Package console has its own texts for errors on its pages.
 var table = []func(error) *Problem{
-	forType(func(e *verification.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
+	forType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	forType(func(e *verification.TooManyChecksError) *Problem {
 		wait := max(1, quota.Seconds(e.RetryAfter))
 		next := "checked"
@@ -96,14 +96,12 @@ var table = []func(error) *Problem{
 		}
 		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
 	}),
-	forError(verification.ErrNotFound, Problem{Kind: NotFound}),
-	forError(limits.ErrUnknown, Problem{Kind: NotFound}),
-	forType(func(e *limits.KeyError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
+	forError(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {
-		if !errors.Is(err, verification.ErrUnavailable) {
+		if !errors.Is(err, fault.Unavailable) {
 			return nil
 		}
-		uncertain := errors.Is(err, verification.ErrUncertain)
+		uncertain := errors.Is(err, fault.Uncertain)
 		p := &Problem{Kind: Unavailable, Extra: map[string]any{"may_have_counted": uncertain}}
 		if uncertain {
 			p.Detail = "The outcome is not known: a send may still go out, and a send or a try may count. A repetition with the same " +

@@ -14,8 +14,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
-	"sendcode/internal/verification"
 )
 
 func testServer(t *testing.T, trusted ...string) (*echo.Echo, *bytes.Buffer) {
@@ -45,9 +45,9 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		slug   string
 		more   string // part of the answer
 	}{
-		{fmt.Errorf("outer: %w", &verification.InvalidError{Field: "to"}), 422, "invalid-field", `"field":"to"`},
-		{fmt.Errorf("outer: %w", verification.ErrUnavailable), 503, "unavailable", `"may_have_counted":false`},
-		{fmt.Errorf("outer: %w", verification.ErrUncertain), 503, "unavailable", `"may_have_counted":true`},
+		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`},
+		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`},
+		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
 		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", ""},
 		{errors.New("a secret detail"), 500, "internal", ""},

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"sendcode/internal/fault"
 )
 
 // Account is a person who may log in to the console.
@@ -37,11 +39,11 @@ type AccountStore interface {
 	// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
 	AddAccount(ctx context.Context, a Account, act AuditEntry) error
 	// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail becomes the account's role after
-	// the change. Errors: ErrNotFound, ErrIdentityTaken.
+	// the change. Errors: fault.NotFound, ErrIdentityTaken.
 	ChangeAccount(ctx context.Context, name string, c AccountChange, act AuditEntry) error
-	// AccountByIdentity returns the account with this identity, or ErrNotFound.
+	// AccountByIdentity returns the account with this identity, or fault.NotFound.
 	AccountByIdentity(ctx context.Context, identity string) (Account, error)
-	// Account returns the account with this name, or ErrNotFound.
+	// Account returns the account with this name, or fault.NotFound.
 	Account(ctx context.Context, name string) (Account, error)
 	// Accounts returns all accounts, sorted by name.
 	Accounts(ctx context.Context) ([]Account, error)
@@ -54,7 +56,7 @@ type Sessions interface {
 	// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
 	// deletes sessions that started longer than life ago.
 	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
-	// Session returns a session and the time on the log's clock, or ErrNotFound.
+	// Session returns a session and the time on the log's clock, or fault.NotFound.
 	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
 	// SessionsOf returns the account's sessions, the last used first. Some may have expired.
 	SessionsOf(ctx context.Context, account string) ([]Session, error)
@@ -125,10 +127,10 @@ func (a Account) Changed(c AccountChange) Account {
 }
 
 // Validated validates the account's name, the change and act, the audit entry that is written with it. It returns act as it is
-// stored. The error is ErrNotFound if no account can have the name, else it wraps ErrBadRequest.
+// stored. The error is fault.NotFound if no account can have the name, else it wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
-		return act, ErrNotFound
+		return act, fault.NotFound
 	}
 	return Account{Name: name, Role: roles[0]}.Changed(c).Validated(act)
 }
@@ -149,7 +151,7 @@ type SecondFactors interface {
 	// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor
 	// already, and nothing was changed.
 	AddSecondFactor(ctx context.Context, f SecondFactor, codes [][32]byte, act AuditEntry) (bool, error)
-	// SecondFactor returns the account's second factor, or ErrNotFound.
+	// SecondFactor returns the account's second factor, or fault.NotFound.
 	SecondFactor(ctx context.Context, account string) (SecondFactor, error)
 	// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by to. False: the code of this or of a
 	// later step was used before, or Sealed is not from; nothing was changed. Of parallel calls on all replicas one returns true.

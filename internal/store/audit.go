@@ -59,7 +59,7 @@ type AuditFilter struct {
 
 // AuditTrail is the part of the store that has the audit entries.
 type AuditTrail interface {
-	// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.
 	AddAuditEntry(ctx context.Context, a AuditEntry) error
 	// AuditEntries returns entries, newest first, by At and then ID.
 	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)

@@ -3,28 +3,30 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"sendcode/internal/fault"
 )
 
-// Unavailable wraps err in ErrUnavailable. nil and the store's own errors are returned as they are.
+// Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they are.
 func Unavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", fault.Unavailable, err)
 }
 
-// Uncertain wraps err in ErrUnavailable and ErrUncertain: the log failed, and the write may have been committed.
+// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the log failed, and the write may have been committed.
 func Uncertain(err error) error {
-	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
+	return fmt.Errorf("%w: %w", fault.Uncertain, err)
 }
 
-// IsStoreError reports whether err is one of the store's own errors (ErrUnavailable, ErrNotFound, ErrBadRequest), which callers pass on
+// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest), which callers pass on
 // unchanged.
 func IsStoreError(err error) bool {
-	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrBadRequest)
+	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Reasons why the log cannot be written, if the database tells one. An error that wraps one of them wraps ErrUnavailable too.
+// Reasons why the log cannot be written, if the database tells one. An error that wraps one of them wraps fault.Unavailable too.
 var (
 	// ErrFull: the disk of the database is full, or its memory.
 	ErrFull = errors.New("store: no room to write")

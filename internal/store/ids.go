@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/internal/fault"
 )
 
 // In Postgres, the table sends has one partition for each month. A partition is a range of IDs, since an ID begins with its time; so the
@@ -20,7 +22,7 @@ import (
 // ID up to a day earlier.
 const MaxDrift = 48 * time.Hour
 
-// Reasons why a row cannot be written. An error that wraps one of them wraps ErrUnavailable too.
+// Reasons why a row cannot be written. An error that wraps one of them wraps fault.Unavailable too.
 var (
 	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
@@ -62,13 +64,13 @@ func LowestID(at time.Time) (id uuid.UUID) {
 	return id
 }
 
-// CheckDrift returns an error that wraps ErrDrift and ErrUnavailable if the time in the ID is more than MaxDrift before or after now;
+// CheckDrift returns an error that wraps ErrDrift and fault.Unavailable if the time in the ID is more than MaxDrift before or after now;
 // else nil.
 func CheckDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
 		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
-		return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
+		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
 }

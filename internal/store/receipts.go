@@ -23,7 +23,7 @@ type Receipts interface {
 	// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
 	// SendByMessageID finds it. If the message was added before, nothing is changed.
 	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
-	// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or ErrNotFound if none is awaited.
+	// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in the order in which carriers took
 	// them. It schedules the next poll of each, after a pause that doubles up to six hours. So no other replica polls them now, and

@@ -54,18 +54,10 @@ import (
 	"sendcode/quota"
 )
 
-// Errors of the log. Any other failure wraps ErrUnavailable.
-var (
-	// ErrNotFound: no such row.
-	ErrNotFound = errors.New("store: not found")
-	// ErrUnavailable: the log did not answer, or cannot serve now.
-	ErrUnavailable = errors.New("store: log is unavailable")
-	// ErrUncertain, always together with ErrUnavailable: the write may have been committed. Do not refund the send at once; look up its
-	// row later, or repeat Begin with the same Send.ID, which writes it at most once.
-	ErrUncertain = errors.New("store: outcome of the write is not known")
-	// ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as ErrNameTaken. Nothing was written.
-	ErrBadRequest = errors.New("store: bad request")
-)
+// ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as ErrNameTaken. Nothing was written. Every other
+// error of the store is of package fault. After one that is Uncertain do not refund the send at once: look up its row later, or repeat Begin
+// with the same Send.ID, which writes it at most once.
+var ErrBadRequest = errors.New("store: bad request")
 
 // MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the log's; if it differs by more, the
 // limiter's clock was set, and the log's age counts. So a limiter whose clock jumps, or whose promoted replica has another clock, frees a
@@ -79,7 +71,7 @@ const CallTimeout = 5 * time.Second
 // Outbox decides and writes sends, and keeps their leases and refunds.
 type Outbox interface {
 	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
-	// error, nothing was written unless the error is ErrUncertain. Repeated with the same Send.ID it returns the row as the first call
+	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
 	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent Intent) (Begun, error)
 	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
@@ -111,11 +103,11 @@ type IdempotencyKeys interface {
 
 // Verifications reads, checks and ends verifications.
 type Verifications interface {
-	// Verification returns a verification with its newest send, and the time on the log's clock. Error: ErrNotFound.
+	// Verification returns a verification with its newest send, and the time on the log's clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
 	// Attempt counts one check of a code before the caller compares it. It returns the verification after that, and the time on the log's
 	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:
-	// ErrNotFound.
+	// fault.NotFound.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
 	// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of caller that opened v.
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
@@ -127,7 +119,7 @@ type Verifications interface {
 	// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
 	// False: nothing was changed, since the proof was redeemed before or there is no such approved verification.
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
-	// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or ErrNotFound.
+	// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or fault.NotFound.
 	NewestPending(ctx context.Context, h HolderQuery) (Verification, error)
 }
 
@@ -150,7 +142,7 @@ type Search interface {
 	// Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
 	// left out. It takes up to 5,000 hashes.
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
-	// Story returns one row with everything that belongs to it. Error: ErrNotFound.
+	// Story returns one row with everything that belongs to it. Error: fault.NotFound.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text is not a reference.
 	SendsBySupportReference(ctx context.Context, support string) ([]Send, error)
@@ -196,15 +188,15 @@ type SuppressionList interface {
 // ProviderEvents are reports of providers on sends that they accepted.
 type ProviderEvents interface {
 	// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
-	// transaction. It changes no status. False: the event was recorded before, and nothing was changed. Errors: ErrNotFound,
-	// ErrUnavailable.
+	// transaction. It changes no status. False: the event was recorded before, and nothing was changed. Errors: fault.NotFound,
+	// fault.Unavailable.
 	IngestProviderEvent(ctx context.Context, e ProviderEvent, suppress SuppressAs) (bool, error)
 }
 
 // Budgets bound what text messages may cost.
 type Budgets interface {
 	// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that charge's account, else "". Parallel
-	// calls never exceed a limit together. After an error nothing was charged, unless it is ErrUncertain.
+	// calls never exceed a limit together. After an error nothing was charged, unless it is fault.Uncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
 	// UndoCharges subtracts charges that Spend made from the periods in which it made them.
 	UndoCharges(ctx context.Context, spent []Spent) error
@@ -237,7 +229,7 @@ type Statistics interface {
 // Health checks whether the store can write, and closes it.
 type Health interface {
 	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier
-	// write with ErrUncertain can still take effect; see commitUndone.
+	// write with fault.Uncertain can still take effect; see commitUndone.
 	Ping(ctx context.Context) error
 	Close() error
 }

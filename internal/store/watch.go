@@ -62,7 +62,7 @@ type PrefixWatcher interface {
 	// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the log's clock.
 	PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error)
 	// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the pause had ended before; nothing was
-	// written. Error: ErrNotFound.
+	// written. Error: fault.NotFound.
 	LiftPrefix(ctx context.Context, l PrefixLifting, act *AuditEntry) (PrefixPause, bool, error)
 	// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of an earlier call, of any replica, has
 	// not ended. Nothing releases it early.

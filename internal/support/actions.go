@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -23,7 +24,7 @@ type Person struct {
 }
 
 // ParsePerson parses and checks the recipient, app and purpose of a request, and its reason, which must not contain the recipient, since
-// the audit log keeps it for good. Error: *verification.InvalidError.
+// the audit log keeps it for good. Error: *fault.InvalidError.
 func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -35,7 +36,7 @@ func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, er
 		return Person{}, err
 	}
 	if app != "" && !set.HasApp(app) {
-		return Person{}, invalid("app", "unknown", "There is no such app.")
+		return Person{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Person{}, err
@@ -73,8 +74,8 @@ func (d *Desk) apps(p Person) []string {
 
 // ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its past rejections and failed checks under
 // any policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
-// from the log again. If the limiter does not answer, only the log is reset; after ErrUnavailable the caller should repeat the reset.
-// Errors: *verification.InvalidError if the purpose is not configured, verification.ErrUnavailable.
+// from the log again. If the limiter does not answer, only the log is reset; after fault.Unavailable the caller should repeat the reset.
+// Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -103,7 +104,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
 		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
 		d.Logger.ErrorContext(ctx, "a quota was reset in the log and not in the limiter", "error", err)
-		return verification.ErrUnavailable
+		return fault.Unavailable
 	}
 	d.recordEnd(ctx, act, store.AuditDone, "")
 	return nil
@@ -123,7 +124,7 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 }
 
 // Erase removes the recipient's address from the log, for all apps and purposes. The sends still count, under the keyed hash, until the
-// longest window has passed. Error: verification.ErrUnavailable.
+// longest window has passed. Error: fault.Unavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
@@ -136,7 +137,7 @@ func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error 
 const eraseTimeout = 90 * time.Second
 
 // CancelFor cancels a verification for an administrator. It returns false if the verification had ended before. Error:
-// verification.ErrUnavailable.
+// fault.Unavailable.
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
@@ -150,7 +151,7 @@ func personOf(v store.Verification) Person {
 
 // ResendFor sends the code of a pending verification again for an administrator, as if the app had requested it with its secret key. Both
 // gates decide; a refusal is an Answer that is not Admitted. from is the administrator's address, by which rules on addresses and networks
-// count. Errors: *verification.InvalidError if the code has ended or will soon end, and those of verification.Service.Send.
+// count. Errors: *fault.InvalidError if the code has ended or will soon end, and those of verification.Service.Send.
 func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
 	now, err := d.loadOpen(ctx, v)
 	if err != nil {
@@ -183,7 +184,7 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 }
 
 // loadOpen reads a verification again before a resend. If the verification has ended or will soon end, a resend would open a new one, so it
-// returns a *verification.InvalidError.
+// returns a *fault.InvalidError.
 func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -191,13 +192,13 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
 	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {
-		return v, invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
+		return v, fault.Invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
 	}
 	return v, nil
 }
 
-// Reveal records the access and returns the full recipient of a verification. Errors: *verification.InvalidError if the recipient was
-// erased or its key has left the ring; verification.ErrUnavailable.
+// Reveal records the access and returns the full recipient of a verification. Errors: *fault.InvalidError if the recipient was
+// erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
 		return "", d.mapStoreError(ctx, err)
@@ -205,7 +206,7 @@ func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.Audit
 	r, err := d.Vault.Recipient(v)
 	if err != nil {
 		d.recordEnd(ctx, personOf(v).inEntry(act), store.AuditFailed, "unreadable")
-		return "", invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
+		return "", fault.Invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
 	}
 	return r.Address(), nil
 }

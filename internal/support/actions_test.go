@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -82,7 +83,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.LoseLimiter()
-		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), verification.ErrUnavailable)
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Around(nil)
 		r.Sleep(2 * gates.Pause)
 		r.RefuseTo(vtest.Ana)
@@ -90,7 +91,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
 		r.FailStore(sqlite.Down, "ResetCounters")
-		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), verification.ErrUnavailable)
+		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
 	})
@@ -113,7 +114,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
 		r.WantQuota("as the log teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
-		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), verification.ErrNotFound)
+		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("erase done")
 	})
 }
@@ -164,11 +165,11 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 			to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
 			r.WantLine(what, want, to, err)
 		}
-		reveal("without a record", " verification: unavailable")
+		reveal("without a record", " unavailable")
 		r.MendStore()
 		reveal("with one", vtest.Ana+" <nil>")
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
-		reveal("erased", " verification: id: not_kept")
+		reveal("erased", " id: not_kept")
 		r.WantActions("reveal done; erase done; reveal done; reveal failed unreadable")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -36,8 +37,8 @@ func (d *Desk) Previewable() (apps, purposes []string) {
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *verification.InvalidError if
-// the app or purpose does not exist; verification.ErrUnavailable if a template fails, which is logged.
+// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *fault.InvalidError if
+// the app or purpose does not exist; fault.Unavailable if a template fails, which is logged.
 func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	set := d.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
@@ -45,7 +46,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 		return nil, err
 	}
 	if !set.HasApp(app) {
-		return nil, invalid("app", "unknown", "There is no such app.")
+		return nil, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
 	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Data: set.AppData(app)}
@@ -60,7 +61,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	}
 	if err != nil {
 		d.Logger.Error("a template could not be shown", "purpose", p.Name, "error", err)
-		return nil, verification.ErrUnavailable
+		return nil, fault.Unavailable
 	}
 	return all, nil
 }
@@ -97,14 +98,14 @@ type Trial struct {
 const trialSession = "sendcode preview"
 
 // SendTrial sends a new code, as a back end would: both gates decide, and the send is written to the log. It records the trial before.
-// Errors: *verification.InvalidError, verification.ErrUnavailable.
+// Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return verification.Answer{}, err
 	}
 	if t.App == "" {
-		return verification.Answer{}, invalid("app", "unknown", "There is no such app.")
+		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	return d.sendFor(ctx, verification.Ask{
 		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose,

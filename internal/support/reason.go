@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"sendcode/internal/fault"
 )
 
 // maxActReason is the longest reason of an action, in characters, as the log accepts it.
@@ -19,15 +21,15 @@ const (
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not contain an address or a phone number:
 // the audit log is kept for good, so they could not be erased. Nor may it contain the local part of to, the address that the action is
-// about; empty: not known. Error: *verification.InvalidError.
+// about; empty: not known. Error: *fault.InvalidError.
 func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return invalid("reason", "required", "Say why; it is recorded.")
+		return fault.Invalid("reason", "required", "Say why; it is recorded.")
 	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isControl):
-		return invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
+		return fault.Invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
 	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
-		return invalid("reason", "names_recipient",
+		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
 	return nil

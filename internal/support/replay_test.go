@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -60,8 +60,8 @@ func TestReplayWithoutTheLog(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.Svc.Desk.Policies()[0]
 		r.FailStore(sqlite.Down, "CountedSends", "HeavyRecipients")
-		r.WantError(vtest.Err(r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour)), verification.ErrUnavailable)
+		r.WantError(vtest.Err(r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour)), fault.Unavailable)
 		_, _, err := r.Svc.Desk.RecipientsAtLimit(r.Context(), p, p.Rules[0], 10)
-		r.WantError(err, verification.ErrUnavailable)
+		r.WantError(err, fault.Unavailable)
 	})
 }

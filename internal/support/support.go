@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
@@ -87,21 +88,17 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// mapStoreError converts an error of the log to verification.ErrNotFound or verification.ErrUnavailable, and logs the latter; nil stays
+// mapStoreError converts an error of the log to fault.NotFound or fault.Unavailable, and logs the latter; nil stays
 // nil.
 func (d *Desk) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return verification.ErrNotFound
+	case errors.Is(err, fault.NotFound):
+		return fault.NotFound
 	}
 	d.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
-	return verification.ErrUnavailable
-}
-
-func invalid(field, reason, detail string) error {
-	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
+	return fault.Unavailable
 }
 
 // Paused returns the pause that stops sends of the channel and purpose; false if none does.
@@ -109,7 +106,7 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash returns the hash of a recipient by which the log counts and searches it. Error: *verification.InvalidError.
+// Hash returns the hash of a recipient by which the log counts and searches it. Error: *fault.InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -28,7 +29,7 @@ const (
 	maxWhy             = 200
 )
 
-// Suppress suppresses sends to a recipient, and records the action. Errors: *verification.InvalidError, verification.ErrUnavailable.
+// Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
 	to, err := d.parseTarget(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
@@ -54,8 +55,8 @@ type LiftRequest struct {
 	Reason  string         `json:"reason"`
 }
 
-// Lift ends the recipient's current suppressions, returns them, and records the action. Errors: *verification.InvalidError,
-// verification.ErrUnavailable.
+// Lift ends the recipient's current suppressions, returns them, and records the action. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
 	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who, Why: l.Reason}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
@@ -87,7 +88,7 @@ func (d *Desk) parseTarget(channel, address, app, why string) (recipient.Recipie
 		return to, err
 	}
 	if app != "" && !d.Policy.Get().HasApp(app) {
-		return to, invalid("app", "unknown", "There is no such app.")
+		return to, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	return to, checkSuppressionReason(why, to.Address())
 }
@@ -96,15 +97,15 @@ func (d *Desk) parseTarget(channel, address, app, why string) (recipient.Recipie
 func checkSuppressionReason(why, to string) error {
 	switch {
 	case why == "":
-		return invalid("reason", "required", "Say why; the record keeps it.")
+		return fault.Invalid("reason", "required", "Say why; the record keeps it.")
 	case !verification.IsPlainText(why, maxWhy):
-		return invalid("reason", "invalid", "This has at most 200 characters, and no control character among them.")
+		return fault.Invalid("reason", "invalid", "This has at most 200 characters, and no control character among them.")
 	}
 	return CheckReason(why, to)
 }
 
-// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended before. Errors: verification.ErrNotFound,
-// *verification.InvalidError, verification.ErrUnavailable.
+// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended before. Errors: fault.NotFound,
+// *fault.InvalidError, fault.Unavailable.
 func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act store.AuditEntry) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err

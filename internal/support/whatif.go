@@ -34,7 +34,7 @@ func (d *Desk) Policies() []Policy {
 }
 
 // RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit, those with the newest send first, and the
-// number of all of them. The rule must have the scope recipient, since the log counts no other. Error: verification.ErrUnavailable.
+// number of all of them. The rule must have the scope recipient, since the log counts no other. Error: fault.Unavailable.
 func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient, int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
@@ -57,7 +57,7 @@ var ErrTooMuch = errors.New("more sends than can be replayed")
 
 // Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A send that they would have refused counts
 // for no later one. Requests that were refused are not replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
-// verification.ErrUnavailable.
+// fault.Unavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
 	r := replay{
 		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/bulkhead"
+	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -62,7 +63,7 @@ const (
 )
 
 // parseAsk parses and checks a request. For a resend it reads the verification. A request to a recipient that is not served is
-// recorded as a refusal. Errors: *InvalidError, ErrNotFound, ErrUnavailable.
+// recorded as a refusal. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
 func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	a := asked{Ask: ask}
 	if err := validateOptions(ask); err != nil {
@@ -71,7 +72,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	if ask.Locale != "" {
 		var ok bool
 		if a.locale, ok = message.CanonicalTag(ask.Locale); !ok {
-			return a, invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
+			return a, fault.Invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 		}
 	}
 	if ask.Resend != "" {
@@ -99,7 +100,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	}
 	if refusal := s.Policy.Get().ValidateRecipient(a.to); refusal != nil {
 		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
-		return a, invalid("to", refusal.Reason, refusal.Detail)
+		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	switch {
 	case a.Stranger:
@@ -111,18 +112,18 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 }
 
 // fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
-// must match it; Reference and Languages may differ. Errors: *InvalidError, ErrNotFound also if it was erased, ErrUnavailable.
+// must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	v, _, now, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
 	}
 	if len(v.Sealed) == 0 { // erased
-		return ErrNotFound
+		return fault.NotFound
 	}
 	to, err := s.Vault.Recipient(v)
 	if err != nil {
-		return ErrUnavailable
+		return fault.Unavailable
 	}
 	if a.To != "" {
 		given, err := s.parseRecipient(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)
@@ -130,17 +131,17 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 			return err
 		}
 		if s.Vault.AddressHash(given) != s.Vault.AddressHash(to) {
-			return invalid("to", "mismatch", "The verification named belongs to another recipient.")
+			return fault.Invalid("to", "mismatch", "The verification named belongs to another recipient.")
 		}
 	}
 	if a.Channel != "" && a.Channel != string(v.Channel) {
-		return invalid("channel", "mismatch", "The verification named uses another channel.")
+		return fault.Invalid("channel", "mismatch", "The verification named uses another channel.")
 	}
 	if a.Stranger && v.Class != store.UnknownBrowser {
-		return invalid("trust", "mismatch", "The verification named was not opened for a stranger.")
+		return fault.Invalid("trust", "mismatch", "The verification named was not opened for a stranger.")
 	}
 	if a.Purpose != "" && a.Purpose != v.Purpose {
-		return invalid("purpose", "mismatch", "The verification named has another purpose.")
+		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
 	a.chain = v.Chain()
@@ -153,21 +154,21 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 func validateOptions(ask Ask) error {
 	switch {
 	case !IsPlainText(ask.Reference, maxReference):
-		return invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
+		return fault.Invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
 	case !IsPlainText(ask.Session, maxSession):
-		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
+		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != Secret:
-		return invalid("session", "not_allowed", "Only secret keys may name a session.")
+		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Session != "" && ask.Stranger:
-		return invalid("session", "not_allowed", "A request with trust stranger names its verification by verification_id, not by a session.")
+		return fault.Invalid("session", "not_allowed", "A request with trust stranger names its verification by verification_id, not by a session.")
 	case len(ask.Known) > 0 && ask.Kind != Browser:
-		return invalid("known", "not_allowed", "Only browsers have tokens of earlier codes; a secret key needs none.")
+		return fault.Invalid("known", "not_allowed", "Only browsers have tokens of earlier codes; a secret key needs none.")
 	case len(ask.Known) > MaxKnown:
-		return invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
+		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != Secret:
-		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
+		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
-		return invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
+		return fault.Invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
 	}
 	return nil
 }
@@ -180,7 +181,7 @@ func (s *Service) preferredLocale(a asked) string {
 	return s.Mails.Prefer(a.App, a.Languages)
 }
 
-// purposeFor returns a purpose by name, with the rules and limits that apply to this caller and class. Error: *InvalidError.
+// purposeFor returns a purpose by name, with the rules and limits that apply to this caller and class. Error: *fault.InvalidError.
 func (s *Service) purposeFor(c Caller, class store.Class, name string) (policy.Purpose, error) {
 	p, err := FindPurpose(s.Policy.Get(), name)
 	if err != nil {
@@ -224,11 +225,11 @@ func (s *Service) isKnown(ctx context.Context, a asked) bool {
 	return false
 }
 
-// FindPurpose returns a purpose by name, "" for the default one. Error: *InvalidError.
+// FindPurpose returns a purpose by name, "" for the default one. Error: *fault.InvalidError.
 func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	p, ok := set.Purpose(name)
 	if !ok {
-		return p, invalid("purpose", "unknown", "No purpose of that name is configured.")
+		return p, fault.Invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}
 	return p, nil
 }
@@ -237,31 +238,31 @@ func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area,
 	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p}
 }
 
-// parseRecipient parses a recipient. Error: *InvalidError, also for sms if no carrier is configured.
+// parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is configured.
 func (s *Service) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
-		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
+		return recipient.Recipient{}, fault.Invalid("channel", "not_configured", "No carrier is configured for this channel.")
 	}
 	return ParseRecipient(channel, to, country)
 }
 
 // ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only in international form. Error:
-// *InvalidError.
+// *fault.InvalidError.
 func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
-		return none, invalid("channel", "required", "The channel is missing; it is email or sms.")
+		return none, fault.Invalid("channel", "required", "The channel is missing; it is email or sms.")
 	}
 	ch, err := recipient.ParseChannel(channel)
 	if err != nil {
-		return none, invalid("channel", "unsupported", "This channel is not supported; email and sms are.")
+		return none, fault.Invalid("channel", "unsupported", "This channel is not supported; email and sms are.")
 	}
 	if to == "" {
-		return none, invalid("to", "required", "The recipient is missing.")
+		return none, fault.Invalid("to", "required", "The recipient is missing.")
 	}
 	r, err := recipient.ParseIn(ch, to, country)
 	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
-		return none, invalid("to", bad.Reason, bad.Detail)
+		return none, fault.Invalid("to", bad.Reason, bad.Detail)
 	}
 	return r, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqlite"
@@ -144,7 +145,7 @@ func TestBreaker(t *testing.T) {
 		r.RefuseTo("b@example.com", vtest.InApp("bank"))
 		r.Want("alarms", alarms(), 2)
 		r.FailStore(sqlite.Down, "History") // what else refuses cannot be read
-		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), verification.ErrUnavailable)
+		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
 	})
 }
 

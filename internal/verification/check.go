@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
@@ -27,17 +28,17 @@ type CheckResult struct {
 func (c CheckResult) Compared() bool { return !c.uncompared }
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
-// the comparison. Of several right checks exactly one approves. Errors: *InvalidError for a text that has not the code's characters or
-// length, which costs no attempt; ErrNotFound, *TooManyChecksError, ErrUnavailable, and ErrUncertain if the attempt may count.
+// the comparison. Of several right checks exactly one approves. Errors: *fault.InvalidError for a text that has not the code's characters or
+// length, which costs no attempt; fault.NotFound, *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	v, _, now, err := s.lookup(ctx, c, id)
 	if err != nil {
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, fault.NotFound) {
 			s.pretendCheck(ctx, c, typed)
 		}
 		return CheckResult{}, err
 	}
-	entered, err := NormalizeCode(s.shape(v), typed)
+	entered, err := s.shape(v).Normalize(typed)
 	switch {
 	case err != nil:
 		return CheckResult{}, err
@@ -61,17 +62,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	return checked, err
 }
 
-// NormalizeCode is code.Shape.Normalize, but its error is an *InvalidError of this package.
-func NormalizeCode(s code.Shape, typed string) (string, error) {
-	entered, err := s.Normalize(typed)
-	if bad, ok := errors.AsType[*code.InvalidError](err); ok {
-		return "", invalid("code", bad.Reason, bad.Detail)
-	}
-	return entered, err
-}
-
 // compare counts an attempt in the log. If the log counted it, compare compares the codes, and approves if they are equal. Errors:
-// ErrNotFound, *TooManyChecksError, ErrUnavailable; ErrUncertain if the attempt may count.
+// fault.NotFound, *TooManyChecksError, fault.Unavailable; fault.Uncertain if the attempt may count.
 func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (CheckResult, error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
@@ -87,7 +79,7 @@ func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (Ch
 	right, err := s.rightCode(v)
 	if err != nil { // the key is no longer in the ring
 		s.Logger.ErrorContext(ctx, "code could not be derived", "error", err)
-		return CheckResult{}, ErrUncertain // the attempt is counted
+		return CheckResult{}, fault.Uncertain // the attempt is counted
 	}
 	if !code.Equal(entered, right) {
 		return s.checkResult(v, now, "wrong", false), nil
@@ -108,11 +100,11 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	event, err := s.Policy.Get().NewEvent(v.App, policy.EventApproved, test, s.IDs, s.Now())
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return CheckResult{}, ErrUncertain // the attempt is counted
+		return CheckResult{}, fault.Uncertain // the attempt is counted
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
 	if err != nil { // the code was right, and the attempt is counted
-		return CheckResult{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
+		return CheckResult{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), fault.Uncertain)
 	}
 	if won {
 		if event.Type != "" {
@@ -125,7 +117,7 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return CheckResult{}, errors.Join(s.mapStoreError(ctx, err), ErrUncertain)
+		return CheckResult{}, errors.Join(s.mapStoreError(ctx, err), fault.Uncertain)
 	}
 	return s.checkResult(again, now, "ended", false), nil
 }
@@ -158,10 +150,10 @@ func (s *Service) checkResult(v store.Verification, now time.Time, outcome strin
 
 // CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending verification that was requested with a secret
 // key for the recipient, purpose and session of ask; never one of a browser or of another session. Errors: those of Check, and
-// *InvalidError for ask; ErrNotFound also if no such verification is pending, or if the caller has no secret key.
+// *fault.InvalidError for ask; fault.NotFound also if no such verification is pending, or if the caller has no secret key.
 func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckResult, error) {
 	if ask.Kind != Secret {
-		return CheckResult{}, ErrNotFound
+		return CheckResult{}, fault.NotFound
 	}
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
@@ -197,7 +189,7 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 }
 
 // Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so
-// repeating is harmless. Errors: ErrNotFound, ErrUnavailable.
+// repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
 	if _, _, _, err := s.lookup(ctx, c, id); err != nil {
 		return Answer{}, err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -19,7 +20,7 @@ import (
 // comparison, and refunded in the limiter if the code was right or was not compared.
 
 // takeCheck counts a check as failed before the comparison, and returns the request with the buckets that count it, for a refund. If only
-// the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, ErrUnavailable.
+// the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, fault.Unavailable.
 func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (quota.Request, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	switch {
 	case err != nil:
 		s.Logger.ErrorContext(ctx, "a check could not be counted", "error", err)
-		return r, ErrUnavailable
+		return r, fault.Unavailable
 	case !d.Admitted:
 		worst, _ := d.Blocking()
 		s.countRefusedCheck(ch, c.App, worst.Name)
@@ -61,7 +62,7 @@ func appBoundExceeded(d quota.Decision) bool {
 	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.App && !d.Admitted && r.Used >= r.Limit })
 }
 
-// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or ErrUnavailable if the
+// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or fault.Unavailable if the
 // log does not answer. It caches and records the lockout.
 func (s *Service) lockoutError(ctx context.Context, c Caller, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
@@ -130,7 +131,7 @@ func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 		r.Svc.Store = log
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), verification.ErrNotFound)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
 		r.Want("tries", log.tries, []string{a.View.ID, ""})
 	})
 }
@@ -243,7 +244,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)), vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
 					} {
 						r.WantInvalid(err, "code", reason)
-						bad, _ := errors.AsType[*verification.InvalidError](err)
+						bad, _ := errors.AsType[*fault.InvalidError](err)
 						r.Want("the sentence", bad.Detail, c.detail)
 					}
 				}
@@ -294,10 +295,10 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 		for _, typed := range []string{"", "123456", "1234567", "BCDFGHJK", "!", strings.Repeat("1", 65)} {
 			for _, id := range []string{"unknown", b.View.ID} {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
-				r.WantLine(typed, vtest.Line(verification.CheckResult{}, verification.ErrNotFound), got, err)
+				r.WantLine(typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
 			}
 			got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed)
-			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, verification.ErrNotFound), got, err)
+			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
 		}
 	})
 }
@@ -317,7 +318,7 @@ func TestCancelEndsACode(t *testing.T) {
 		r.Check(again.View.ID, r.LastCode())
 		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
 		r.FailStore(sqlite.Down, "Cancel")
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), verification.ErrUnavailable)
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.MendStore()
 		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)
 	})
@@ -339,12 +340,12 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		r.Sleep(time.Minute)
 		b := r.Send(byBrowser(vtest.Ana)).View.ID
 		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
-			r.WantError(vtest.Err(named(n, code)), verification.ErrNotFound)
+			r.WantError(vtest.Err(named(n, code)), fault.NotFound)
 		}
 		want("a wrong code", vtest.WrongCode(code), "pending false")
 		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
 		want("the right code", code, "approved true")
-		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), verification.ErrNotFound)
+		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), fault.NotFound)
 		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
 	})
 }
@@ -357,8 +358,8 @@ func TestCheckNamedRefuses(t *testing.T) {
 			change(&ask)
 			return vtest.Err(r.Svc.CheckNamed(r.Context(), ask, "123456"))
 		}
-		r.WantError(check(func(a *verification.Ask) { a.Caller = vtest.Browser }), verification.ErrNotFound)
-		r.WantError(check(func(a *verification.Ask) { a.App = "elsewhere" }), verification.ErrNotFound)
+		r.WantError(check(func(a *verification.Ask) { a.Caller = vtest.Browser }), fault.NotFound)
+		r.WantError(check(func(a *verification.Ask) { a.App = "elsewhere" }), fault.NotFound)
 		r.WantInvalid(check(func(a *verification.Ask) { a.Channel = "" }), "channel", "")
 		r.WantInvalid(check(func(a *verification.Ask) { a.To = "" }), "to", "")
 		r.WantInvalid(check(func(a *verification.Ask) { a.Purpose = "none" }), "purpose", "")

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store/gate"
@@ -137,14 +138,14 @@ func TestWhatIsNoFailure(t *testing.T) {
 		is(1, "an ended code")
 		b := r.SendTo(vtest.Ana)
 		r.FailStore(sqlite.Down, "Attempt")
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUnavailable)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Unavailable)
 		is(1, "a check that the log did not take")
 		r.MendStore()
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), verification.ErrNotFound)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), fault.NotFound)
 		is(1, "an unknown ID")
 		good := r.Settings.Vault
 		r.Svc.Use(keys.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), verification.ErrUncertain)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Uncertain)
 		is(2, "a code that could not be derived") // its try is counted
 		r.Svc.Use(good)
 		r.Svc.Store = &disturbed{DB: r.Store, beforeAttempt: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -39,7 +40,7 @@ type claim struct {
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest,
-// ErrUnavailable.
+// fault.Unavailable.
 func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
@@ -73,13 +74,13 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, ErrUncertain)); err != nil {
+	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
 		s.Logger.WarnContext(ctx, "an idempotency key was not released; the next request with it goes on after its lease", "send", c.send, "error", err)
 	}
 }
 
 // replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the
-// present states of the send and the verification too, else those at admission. Error: ErrUnavailable.
+// present states of the send and the verification too, else those at admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {

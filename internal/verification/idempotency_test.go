@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -81,7 +82,7 @@ func TestOutagesAndKeys(t *testing.T) {
 		"uncertain, and not written":   {"Begin", sqlite.Vague, false}, // the same key goes on with the place that was taken
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
-		r.WantError(r.SendError(keyed), verification.ErrUnavailable)
+		r.WantError(r.SendError(keyed), fault.Unavailable)
 		r.MendStore()
 		synctest.Wait() // the place is given back beside the answer
 		if c.how == sqlite.Vague {
@@ -129,7 +130,7 @@ func TestCrashesWithAKey(t *testing.T) {
 		}
 		r.Sleep(verification.ClaimLease)
 		err := r.SendError(keyed)
-		if errors.Is(err, verification.ErrUnavailable) && c.refunds {
+		if errors.Is(err, fault.Unavailable) && c.refunds {
 			err = r.SendError(keyed)
 		}
 		r.NoError(err)
@@ -196,7 +197,7 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Vague, "Begin")
-		r.WantError(r.SendError(keyed), verification.ErrUncertain)
+		r.WantError(r.SendError(keyed), fault.Uncertain)
 		r.MendStore()
 		r.Sleep(5 * time.Second)
 		r.Send(keyed)

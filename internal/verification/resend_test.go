@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/proof"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/verification"
@@ -71,7 +72,7 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 				"cancel": vtest.Err(r.Svc.Cancel(r.Context(), vtest.Browser, asked)),
 				"resend": r.SendError(verification.Ask{Caller: vtest.Browser, Resend: asked}),
 			} {
-				if !errors.Is(err, verification.ErrNotFound) {
+				if !errors.Is(err, fault.NotFound) {
 					r.Errorf("%s of %s: %v", what, asked, err)
 				}
 			}
@@ -116,10 +117,10 @@ func TestResendOfAnotherApp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		stranger := verification.Caller{App: "elsewhere", Kind: verification.Secret}
-		r.WantError(r.SendError(verification.Ask{Caller: stranger, Resend: first.View.ID}), verification.ErrNotFound)
-		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), verification.ErrNotFound)
-		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), verification.ErrNotFound)
+		r.WantError(r.SendError(verification.Ask{Caller: stranger, Resend: first.View.ID}), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), fault.NotFound)
+		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), fault.NotFound)
 		v := r.Get(first.View.ID)
 		r.WantLine("afterwards", "pending 5", v.State, v.AttemptsRemaining)
 	})
@@ -183,7 +184,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 		r.Sleep(time.Minute)
 		plain := r.SendTo(plainAna)
 		for to, want := range map[string]string{ // entering the first spelling's code
-			otherAna:  " false verification: not found", // it was never asked for
+			otherAna:  " false not found", // it was never asked for
 			plainAna:  plain.View.ID + " false <nil>",
 			taggedAna: tagged.View.ID + " true <nil>",
 		} {

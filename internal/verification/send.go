@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -24,15 +25,15 @@ type Answer struct {
 	Policy   quota.Policy
 }
 
-// Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *InvalidError,
-// *TooManyChecksError during a lockout, ErrNotFound, ErrUnavailable, ErrUncertain, ErrBusy, ErrOtherRequest.
+// Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
+// *TooManyChecksError during a lockout, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
 	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient]); err != nil { // no slot in time, or the client hung up
-		return Answer{}, ErrUnavailable
+		return Answer{}, fault.Unavailable
 	}
 	defer a.slot.ReleaseLater()
 	c, err := s.claimKey(ctx, a)
@@ -104,7 +105,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	return nil, nil
 }
 
-// takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: ErrUnavailable, or of the gate.
+// takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: fault.Unavailable, or of the gate.
 func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decision, error) {
 	r := s.withFailedChecksRule(*a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
@@ -112,8 +113,8 @@ func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decis
 	d, err := s.Gate.TakeSend(ctx, a.subject, r)
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an inherited ID that was just refunded: the next request gets a new ID
-		return d, ErrUnavailable
-	case errors.Is(err, store.ErrUnavailable): // this process refuses, and the log cannot say what else does
+		return d, fault.Unavailable
+	case errors.Is(err, fault.Unavailable): // this process refuses, and the log cannot say what else does
 		return d, s.mapStoreError(ctx, err)
 	}
 	if c.inherited && err == nil && d.Admitted {
@@ -124,7 +125,7 @@ func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decis
 }
 
 // writeSend decides and writes the send in the log, the second gate. After an error it queues a refund or, if the log may have written
-// the send, a later look-up. Errors: ErrUnavailable, ErrUncertain.
+// the send, a later look-up. Errors: fault.Unavailable, fault.Uncertain.
 func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
@@ -140,12 +141,12 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 	}
 	s.Logger.ErrorContext(ctx, "log could not take a send", "error", err)
 	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
-	if errors.Is(err, store.ErrUncertain) {
+	if errors.Is(err, fault.Uncertain) {
 		s.Outbox.ReconcileLater(c.send, buckets)
-		return begun, ErrUncertain
+		return begun, fault.Uncertain
 	}
 	s.Outbox.RefundLater(id, buckets)
-	return begun, ErrUnavailable
+	return begun, fault.Unavailable
 }
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
@@ -201,7 +202,7 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 }
 
 // completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see
-// gates.Gate.CompleteFromLog. Error: ErrUnavailable if the log does not answer, since only it knows how long to wait.
+// gates.Gate.CompleteFromLog. Error: fault.Unavailable if the log does not answer, since only it knows how long to wait.
 func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) (quota.Decision, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d, nil

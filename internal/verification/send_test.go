@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/bulkhead"
 	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
@@ -197,7 +198,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.QuotaOf("")
 		r.Sleep(time.Minute)
 		r.FailStore(sqlite.Vague)
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 		r.Sleep(20 * time.Second)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // the log has not been asked yet
@@ -212,7 +213,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 func TestUncertainSendThatWasWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.FailStore(sqlite.Lost, "Begin")
-		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), verification.ErrUnavailable)
+		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 		r.MendStore()
 		r.Sleep(30 * time.Second)
 		r.WantMails(1)
@@ -240,8 +241,8 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			if c.method == "Begin" {
 				_, err = r.Svc.Send(r.Context(), vtest.AskFor("ben@example.com"))
 			}
-			r.WantError(err, verification.ErrUnavailable)
-			r.Want(c.method+": may count", errors.Is(err, verification.ErrUncertain), c.counted)
+			r.WantError(err, fault.Unavailable)
+			r.Want(c.method+": may count", errors.Is(err, fault.Uncertain), c.counted)
 			r.MendStore()
 			if c.method == "Approve" && c.fault == sqlite.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
 				t.Error("the right code was used up")

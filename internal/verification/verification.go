@@ -11,7 +11,6 @@ package verification
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/bulkhead"
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -143,36 +143,28 @@ func (c Caller) class() store.Class {
 // newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the limiter.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
-// mapStoreError converts an error of the log to ErrNotFound, ErrUnavailable or ErrUncertain, and logs the latter two; nil stays nil.
+// mapStoreError converts an error of the log to fault.NotFound, fault.Unavailable or fault.Uncertain, and logs the latter two; nil stays nil.
 func (s *Service) mapStoreError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return ErrNotFound
+	case errors.Is(err, fault.NotFound):
+		return fault.NotFound
 	}
 	s.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
-	if errors.Is(err, store.ErrUncertain) {
-		return ErrUncertain
+	if errors.Is(err, fault.Uncertain) {
+		return fault.Uncertain
 	}
-	return ErrUnavailable
+	return fault.Unavailable
 }
 
 // Errors of the use cases. Package server maps each to a status.
 var (
-	// ErrNotFound: unknown verification, or another app's: the same answer for both.
-	ErrNotFound = errors.New("verification: not found")
-	// ErrUnavailable: the limiter or the log failed, or no slot for the recipient was free in time. Unless the error is ErrUncertain too,
-	// the request sends nothing, and what the limiter may have counted is refunded.
-	ErrUnavailable = errors.New("verification: unavailable")
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
-
-// ErrUncertain is an ErrUnavailable of a request that may count: the log may have written the send or the attempt.
-var ErrUncertain = fmt.Errorf("%w: the log may have taken the request", ErrUnavailable)
 
 // TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was compared, sent or counted.
 type TooManyChecksError struct {
@@ -181,16 +173,3 @@ type TooManyChecksError struct {
 }
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
-
-// InvalidError says which field of a request is wrong and why, without its value.
-type InvalidError struct {
-	Field  string
-	Reason string // machine word
-	Detail string // sentence
-}
-
-func (e *InvalidError) Error() string { return fmt.Sprintf("verification: %s: %s", e.Field, e.Reason) }
-
-func invalid(field, reason, detail string) error {
-	return &InvalidError{Field: field, Reason: reason, Detail: detail}
-}

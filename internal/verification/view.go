@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -91,21 +92,21 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	}
 }
 
-// lookup reads a verification for a caller, with its newest send and the log's time. Errors: ErrNotFound, also for another app's
-// verification, and for a browser if a back end opened it; ErrUnavailable.
+// lookup reads a verification for a caller, with its newest send and the log's time. Errors: fault.NotFound, also for another app's
+// verification, and for a browser if a back end opened it; fault.Unavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case err != nil:
 		return v, send, now, s.mapStoreError(ctx, err)
 	case v.App != c.App, c.Kind == Browser && v.Holder != "":
-		return store.Verification{}, store.Send{}, now, ErrNotFound
+		return store.Verification{}, store.Send{}, now, fault.NotFound
 	}
 	return v, send, now, nil
 }
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no longer configured, Quota is empty.
-// Errors: ErrNotFound, ErrUnavailable.
+// Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, send, now, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 	return policy.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
-// Quota returns the states of a recipient's rules now, and counts nothing. Errors: *InvalidError, ErrUnavailable.
+// Quota returns the states of a recipient's rules now, and counts nothing. Errors: *fault.InvalidError, fault.Unavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
 	p, err := s.purposeFor(c, c.class(), purpose)
 	if err != nil {
@@ -156,7 +157,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
-// rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors: *InvalidError, ErrUnavailable.
+// rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors: *fault.InvalidError, fault.Unavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash, class store.Class) (quota.Decision, error) {
 	set := s.Policy.Get()
@@ -168,7 +169,7 @@ func (s *Service) RecipientQuota(
 	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
 }
 
-// ValidateRecipient returns an *InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served;
+// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served;
 // else nil.
 func (s *Service) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
@@ -176,12 +177,12 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 		return err
 	}
 	if refusal := s.Policy.Get().ValidateRecipient(r); refusal != nil {
-		return invalid("to", refusal.Reason, refusal.Detail)
+		return fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return nil
 }
 
-// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: ErrUnavailable.
+// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
 func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, error) {
 	d, err := s.Gate.Peek(ctx, of)
 	if err == nil {
@@ -189,7 +190,7 @@ func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, 
 	}
 	if err != nil {
 		s.Logger.ErrorContext(ctx, "quota could not be read", "error", err)
-		return d, ErrUnavailable
+		return d, fault.Unavailable
 	}
 	return d, nil
 }

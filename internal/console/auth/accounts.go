@@ -10,8 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/texts"
-	"sendcode/internal/verification"
 )
 
 // accountsView is the page of accounts.
@@ -86,7 +86,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	}
 	password, err := ChangeAccount(c.Request().Context(), a.Store, wish, a.now(), act)
 	w := frame.Words(c)
-	bad, refused := errors.AsType[*verification.InvalidError](err)
+	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case refused:
 		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 )
 
 // accountsLog has a name of its own: Accounts is a method, too.
@@ -30,7 +30,7 @@ func (r *rig) change(log store.AccountStore, do string) (refusal string) {
 	act, err := NewCommandEntry()
 	r.Must(err)
 	_, err = ChangeAccount(r.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
-	if bad, ok := errors.AsType[*verification.InvalidError](err); ok {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return bad.Reason
 	}
 	r.Must(err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 )
@@ -24,9 +24,9 @@ const commandLine = "cli"
 
 // Errors of a change, also where another change came first.
 var (
-	errTaken          = frame.Invalid("name", "taken", "There is an account of this name.")
-	errUnknownAccount = frame.Invalid("name", "unknown_account", "There is no account of this name.")
-	errIdentityTaken  = frame.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
+	errTaken          = fault.Invalid("name", "taken", "There is an account of this name.")
+	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
+	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 
 // Change is a requested change of an account.
@@ -40,7 +40,7 @@ type Change struct {
 }
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is stored. Errors:
-// *verification.InvalidError, store.ErrUnavailable.
+// *fault.InvalidError, fault.Unavailable.
 func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
@@ -50,20 +50,20 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
 		dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
-			err = frame.Invalid("name", "no_factor", "This account has no second factor.")
+			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
 		}
 		return "", err
 	}
 	if !store.IsAccountName(w.Name) || reserved[w.Name] {
-		return "", frame.Invalid("name", "bad_name",
+		return "", fault.Invalid("name", "bad_name",
 			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := log.Account(ctx, w.Name); {
 	case err == nil && w.Do == "add":
 		return "", errTaken
-	case errors.Is(err, store.ErrNotFound) && w.Do != "add":
+	case errors.Is(err, fault.NotFound) && w.Do != "add":
 		return "", errUnknownAccount
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	case err != nil && !errors.Is(err, fault.NotFound):
 		return "", err
 	}
 	c, made, err := toStoreChange(ctx, log, w, now)
@@ -83,7 +83,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 		return "", errTaken
 	case errors.Is(err, store.ErrIdentityTaken):
 		return "", errIdentityTaken
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		return "", errUnknownAccount
 	}
 	return "", err
@@ -93,7 +93,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
-			return c, "", frame.Invalid("role", "bad_role", "A role is reader, operator or owner.")
+			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
 		}
 		c.Role = new(string(w.Role))
 	}
@@ -112,7 +112,7 @@ func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now ti
 	case w.Do == "open":
 		c.DisabledAt = &time.Time{}
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
-		return c, "", frame.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
+		return c, "", fault.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
 	return c, made, nil
 }
@@ -121,13 +121,13 @@ func toStoreChange(ctx context.Context, log store.AccountStore, w Change, now ti
 func checkIdentity(ctx context.Context, log store.AccountStore, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
-		return frame.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
+		return fault.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
 	other, err := log.AccountByIdentity(ctx, w.Identity)
 	switch {
 	case err == nil && other.Name != w.Name:
 		return errIdentityTaken
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	case err != nil && !errors.Is(err, fault.NotFound):
 		return err
 	}
 	return nil

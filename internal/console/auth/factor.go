@@ -10,8 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -143,7 +143,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	secret, err := a.Ring.Open(factorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
-		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
+		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
 	}
 	step, right := matchStep(secret, code, a.now(), f.Step)
 	if !right {

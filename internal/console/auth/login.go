@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -84,7 +85,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 // secondFactorOf returns the second factor of an account; false if it has none.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Store.SecondFactor(ctx, account)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, fault.NotFound) {
 		return f, false, nil
 	}
 	return f, err == nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/openid"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -134,7 +135,7 @@ func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holde
 	switch {
 	case err == nil:
 		return a.holderByIdentity(known), s, nil
-	case !errors.Is(err, store.ErrNotFound):
+	case !errors.Is(err, fault.NotFound):
 		return holder{}, s, err
 	}
 	who := Actor{Name: viaProvider + ":" + person.Name}
@@ -162,7 +163,7 @@ func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, err
 	}
 	known, err := find(ctx, name)
 	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	case err != nil && !errors.Is(err, fault.NotFound):
 		return holder{}, err
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
 		return a.newProviderHolder(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil

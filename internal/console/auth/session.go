@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -161,7 +162,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	v := session{Session: s, now: now}
 	v.lacks = v.missingFactor(a.DemandFactor)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		return v, false, nil
 	case err != nil:
 		return v, false, err
@@ -195,7 +196,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	}
 	known, err := a.Store.Account(ctx, name)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, fault.NotFound):
 		return holder{}, nil
 	case err != nil || !known.DisabledAt.IsZero():
 		return holder{}, err

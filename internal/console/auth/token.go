@@ -7,8 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -41,7 +41,7 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	d, err := a.attempts.takeWrongToken(ctx, server.ClientIP(c))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
-		return Actor{}, verification.ErrUnavailable
+		return Actor{}, fault.Unavailable
 	}
 	if !d.Admitted {
 		return Actor{}, a.tooManyTokensError(c, d)

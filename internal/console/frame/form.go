@@ -8,7 +8,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/server"
-	"sendcode/internal/verification"
 )
 
 // Form returns a handler that reads a form and passes its fields to handle: those of the body, none of the URL.
@@ -27,9 +26,4 @@ func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 		}
 		return handle(c, r.PostForm)
 	}
-}
-
-// Invalid returns the error of a field with a wrong value.
-func Invalid(field, reason, detail string) error {
-	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }

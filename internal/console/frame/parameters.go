@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -43,14 +44,14 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		value := values.Get(name)
 		switch {
 		case len(values[name]) > 1:
-			return nil, Invalid(shortenName(name), "repeated", "Give this parameter once.")
+			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
 			return nil, UnknownParameter(name)
 		case value == "":
 			continue
 		}
 		if problem := set(value); problem != "" {
-			return nil, Invalid(name, "invalid", problem)
+			return nil, fault.Invalid(name, "invalid", problem)
 		}
 		given.Set(name, value)
 	}
@@ -68,7 +69,7 @@ func ParseValues(raw string) (url.Values, error) {
 
 // UnknownParameter returns the error for a parameter that a page does not have.
 func UnknownParameter(name string) error {
-	return Invalid(shortenName(name), "unknown", "There is no such parameter.")
+	return fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 
 // shortenName shortens a name that came from a request, for use in a response.

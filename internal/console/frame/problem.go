@@ -6,9 +6,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
-	"sendcode/internal/verification"
 )
 
 // problemView is a page that says what went wrong.
@@ -26,13 +25,13 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 		if err == nil || c.Response().Committed {
 			return err
 		}
-		var bad *verification.InvalidError
+		var bad *fault.InvalidError
 		switch {
 		case errors.As(err, &bad):
 			return l.showProblem(c, server.InvalidField, "invalid", bad.Detail, bad.Field)
-		case errors.Is(err, verification.ErrNotFound):
+		case errors.Is(err, fault.NotFound):
 			return l.showProblem(c, server.NotFound, "notfound", "", "")
-		case errors.Is(err, verification.ErrUnavailable):
+		case errors.Is(err, fault.Unavailable):
 			return l.showProblem(c, server.Unavailable, "unavailable", "", "")
 		}
 		return err
@@ -55,15 +54,15 @@ func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field 
 func (l *Layout) convertStoreErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err, ctx := next(c), c.Request().Context()
-		away := errors.Is(err, store.ErrUnavailable)
+		away := errors.Is(err, fault.Unavailable)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return verification.ErrNotFound
+		case errors.Is(err, fault.NotFound):
+			return fault.NotFound
 		case ctx.Err() != nil && (away || errors.Is(err, ctx.Err())):
-			return fmt.Errorf("%w: the reader left", verification.ErrUnavailable)
+			return fmt.Errorf("%w: the reader left", fault.Unavailable)
 		case away:
 			l.logger.ErrorContext(ctx, "log could not be read", "error", err)
-			return verification.ErrUnavailable
+			return fault.Unavailable
 		}
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
 	"sendcode/quota"
@@ -48,7 +49,7 @@ func (a *Pages) parseTrial(raw string) (url.Values, error) {
 		}
 	}
 	if name != "" {
-		return nil, frame.Invalid("policy", "unknown", "There is no such policy.")
+		return nil, fault.Invalid("policy", "unknown", "There is no such policy.")
 	}
 	for key := range asked {
 		if !known[key] {

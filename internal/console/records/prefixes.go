@@ -14,10 +14,10 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
-	"sendcode/internal/verification"
 )
 
 // prefixesPath is the page of number prefixes that get no text messages for a while, because hardly any of their codes were entered.
@@ -88,7 +88,7 @@ func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
-		return store.PrefixPause{}, frame.Invalid("id", "invalid", "This is no ID of a pause.")
+		return store.PrefixPause{}, fault.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
 	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftPrefix)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Records) liftPrefixJSON(c echo.Context) error {
 
 func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(frame.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
 	}

@@ -14,12 +14,12 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
-	"sendcode/internal/verification"
 )
 
 const suppressionsPath = "/admin/suppressions"
@@ -114,7 +114,7 @@ func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, e
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppression / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
-			return store.Suppression{}, frame.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+			return store.Suppression{}, fault.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
 		}
 		w.For = time.Duration(*w.Seconds) * time.Second
 	}
@@ -178,11 +178,11 @@ func (a *Records) liftJSON(c echo.Context) error {
 func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
-		return frame.Invalid("address", "invalid", "This form was not made by the list.")
+		return fault.Invalid("address", "invalid", "This form was not made by the list.")
 	}
 	ch, err := recipient.ParseChannel(form.Get("channel"))
 	if err != nil {
-		return frame.Invalid("channel", "invalid", "This form was not made by the list.")
+		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
 	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
@@ -190,7 +190,7 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 }
 
 func (a *Records) backToSuppressions(c echo.Context, typed suppressBody, err error) error {
-	var bad *verification.InvalidError
+	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		typed.To = "" // no page holds a whole address
 		problem := cmp.Or(frame.Words(c).Get("suppressions.problem."+bad.Field), bad.Detail)

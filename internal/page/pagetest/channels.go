@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -15,20 +16,20 @@ import (
 // parse parses a recipient. It fails if the channel does not exist or the country is not served.
 func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && c.Countries == nil {
-		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "not_configured"}
+		return recipient.Recipient{}, fault.Invalid("channel", "not_configured", "")
 	}
 	if _, err := recipient.ParseChannel(channel); err != nil {
-		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "unsupported"}
+		return recipient.Recipient{}, fault.Invalid("channel", "unsupported", "")
 	}
 	r, err := recipient.ParseIn(recipient.Channel(channel), to, country)
 	var bad *recipient.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		return r, &verification.InvalidError{Field: "to", Reason: bad.Reason}
+		return r, fault.Invalid("to", bad.Reason, "")
 	case r.Channel() == recipient.SMS && !slices.Contains(c.Countries, r.Country()):
-		return r, &verification.InvalidError{Field: "to", Reason: "country_not_served"}
+		return r, fault.Invalid("to", "country_not_served", "")
 	case r.VoIP():
-		return r, &verification.InvalidError{Field: "to", Reason: "voip"}
+		return r, fault.Invalid("to", "voip", "")
 	}
 	return r, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/code"
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -112,7 +113,7 @@ func (c *Codes) change(set func()) {
 // Erase deletes every verification, as expiry does. The limiter keeps its counts.
 func (c *Codes) Erase() { c.change(func() { clear(c.byID) }) }
 
-// SetDown sets whether the log is unreachable: Send, Get and Check then fail with ErrUnavailable and change nothing.
+// SetDown sets whether the log is unreachable: Send, Get and Check then fail with fault.Unavailable and change nothing.
 func (c *Codes) SetDown(down bool) { c.change(func() { c.down = down }) }
 
 // LockOut makes later sends and checks fail because of too many wrong codes.
@@ -168,7 +169,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	defer c.mu.Unlock()
 	c.asks = append(c.asks, ask)
 	if c.down {
-		return verification.Answer{}, verification.ErrUnavailable
+		return verification.Answer{}, fault.Unavailable
 	}
 	if k := c.byKey[ask.Key]; k != nil {
 		d, err := c.peek(ctx, k.to, ask.Caller)
@@ -176,7 +177,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	old, ok := c.byID[ask.Resend]
 	if ask.Resend != "" && !ok {
-		return verification.Answer{}, verification.ErrNotFound
+		return verification.Answer{}, fault.NotFound
 	}
 	if ok && ask.To == "" {
 		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
@@ -186,7 +187,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return verification.Answer{}, err
 	}
 	if ok && !old.to.Equal(to) {
-		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
+		return verification.Answer{}, fault.Invalid("to", "mismatch", "")
 	}
 	if c.barred[to.Address()].After(c.now()) {
 		d, err := c.peek(ctx, to, ask.Caller)
@@ -263,11 +264,11 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
-		return verification.Answer{}, verification.ErrUnavailable
+		return verification.Answer{}, fault.Unavailable
 	}
 	k, ok := c.byID[id]
 	if !ok {
-		return verification.Answer{}, verification.ErrNotFound
+		return verification.Answer{}, fault.NotFound
 	}
 	d, err := c.peek(ctx, k.to, caller)
 	return verification.Answer{View: c.seen(k), Quota: c.redact(d, caller, k)}, err
@@ -278,16 +279,16 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
-		return verification.CheckResult{}, verification.ErrUnavailable
+		return verification.CheckResult{}, fault.Unavailable
 	}
 	k, ok := c.byID[id]
 	if !ok {
-		return verification.CheckResult{}, verification.ErrNotFound
+		return verification.CheckResult{}, fault.NotFound
 	}
 	if c.seen(k).State != verification.Pending {
 		return verification.CheckResult{View: c.seen(k)}, nil
 	}
-	read, err := verification.NormalizeCode(k.view.Code, typed)
+	read, err := k.view.Code.Normalize(typed)
 	if err != nil {
 		return verification.CheckResult{}, err
 	}

@@ -99,7 +99,7 @@ func oneCallFailed(err error) bool {
 
 // tripWithRetry makes both trips. It repeats them once if the connection was lost, the server is read-only, or the transaction was rolled
 // back for a deadlock or a conflict. This is safe even if the first transaction was committed: the second finds the rows by their IDs,
-// and a first transaction that still runs holds the recipients' locks. The error wraps ErrUncertain if rows may have been written.
+// and a first transaction that still runs holds the recipients' locks. The error wraps fault.Uncertain if rows may have been written.
 func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error) {
 	answers, sure, err := p.bothTrips(ctx, batch)
 	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
@@ -115,7 +115,7 @@ func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error)
 	return nil, beginError(sure && again, errors.Join(err, second))
 }
 
-// beginError wraps the error of a write in ErrUnavailable, and also in ErrUncertain unless the write surely was not committed (sure).
+// beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless the write surely was not committed (sure).
 func beginError(sure bool, err error) error {
 	if err == nil || sure {
 		return store.Unavailable(postgresCause(err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
@@ -41,7 +42,7 @@ var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verification
 // Attempt implements Verifications, in one round trip.
 func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
 	if !store.ValidTexts(id) {
-		return v, false, now, store.ErrNotFound
+		return v, false, now, fault.NotFound
 	}
 	args := sqldb.Args{"id": id, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow, "row_limit": gate.RowLimit}
 	count := &sqldb.Step{Statement: countTrySQL, Args: args}
@@ -50,7 +51,7 @@ func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, coun
 	}}
 	err = p.Run(ctx, &sqldb.Step{Statement: lockTriesSQL, Args: args}, count, read)
 	if err == nil && read.Changed == 0 {
-		err = store.ErrNotFound
+		err = fault.NotFound
 	}
 	if err != nil {
 		return store.Verification{}, false, time.Time{}, err

@@ -15,7 +15,7 @@ import (
 const (
 	maxWriters = 2
 	maxShared  = 256   // calls in one round trip
-	maxWaiting = 10000 // queued calls; further calls fail with ErrUnavailable
+	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
 )
 
 var (
@@ -66,7 +66,7 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 }
 
 // submit queues a call and waits for its answer. If ctx ends before its round trip begins, the call is withdrawn and surely wrote
-// nothing. If ctx ends later, the write goes on and the error wraps ErrUncertain.
+// nothing. If ctx ends later, the write goes on and the error wraps fault.Uncertain.
 func (c *batcher[In, Answer]) submit(ctx context.Context, in In, held store.Held, key int64) (none Answer, err error) {
 	x := &waiting[In, Answer]{in: in, held: held, key: key, done: make(chan struct{})}
 	if err = ctx.Err(); err == nil {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -101,8 +102,8 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 		err := <-results["waiting"]
 		storetest.Certain(t, err)
 		err = <-results["under way"]
-		storetest.Is(t, err, store.ErrUnavailable)
-		storetest.Is(t, err, store.ErrUncertain)
+		storetest.Is(t, err, fault.Unavailable)
+		storetest.Is(t, err, fault.Uncertain)
 		storetest.Is(t, err, context.Canceled)
 		go g.close()
 		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -59,8 +60,8 @@ func TestPostgresLostConnections(t *testing.T) {
 				storetest.Equal(t, "admitted", begun.Admitted, true)
 				storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
 			} else {
-				storetest.Is(t, err, store.ErrUnavailable)
-				storetest.Is(t, err, store.ErrUncertain)
+				storetest.Is(t, err, fault.Unavailable)
+				storetest.Is(t, err, fault.Uncertain)
 			}
 			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
 			p.arm(cuts{})
@@ -114,7 +115,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrUncertain) {
+		if !errors.Is(err, fault.Unavailable) || !errors.Is(err, fault.Uncertain) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

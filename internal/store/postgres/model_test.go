@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -96,7 +97,7 @@ func (m *model) same(what string, call func(f *storetest.Fixture) []any) any {
 	last := len(want) - 1
 	wantErr, _ := want[last].(error)
 	gotErr, _ := got[last].(error)
-	for _, kind := range []error{store.ErrNotFound, store.ErrUnavailable, store.ErrUncertain, store.ErrBadRequest} {
+	for _, kind := range []error{fault.NotFound, fault.Unavailable, fault.Uncertain, store.ErrBadRequest} {
 		if errors.Is(wantErr, kind) != errors.Is(gotErr, kind) || (wantErr == nil) != (gotErr == nil) {
 			m.Fatalf("%s: error %v, wanted %v", what, gotErr, wantErr)
 		}

@@ -240,13 +240,13 @@ func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return writeError(withConn(ctx, p.pool, f))
 }
 
-// writeError wraps the error of a statement that writes in ErrUnavailable, and also in ErrUncertain if the write may have been
+// writeError wraps the error of a statement that writes in fault.Unavailable, and also in fault.Uncertain if the write may have been
 // committed.
 func writeError(err error) error {
 	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || rolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. If no connection can be had, the error wraps ErrUnavailable, since nothing was sent. A
+// withConn runs f on a pooled connection. If no connection can be had, the error wraps fault.Unavailable, since nothing was sent. A
 // connection to a server that has become read-only is closed.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(*pgxpool.Conn) error) error {
 	conn, err := pool.Acquire(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -109,7 +110,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	log := openTest(t, address, serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), store.ErrUnavailable)
+	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
 }
 
 // An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.

@@ -71,7 +71,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in ErrUnavailable.
+// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in fault.Unavailable.
 func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNarrow

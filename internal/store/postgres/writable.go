@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -64,9 +65,9 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
 	})
 	switch {
 	case err == nil && readOnly:
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrReadOnly)
+		err = fmt.Errorf("%w: %w", fault.Unavailable, store.ErrReadOnly)
 	case err == nil && !room:
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrNoPartition)
+		err = fmt.Errorf("%w: %w", fault.Unavailable, store.ErrNoPartition)
 	}
 	return err
 }

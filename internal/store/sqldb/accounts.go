@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -80,7 +81,7 @@ func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Acc
 
 func (db *DB) account(ctx context.Context, where, value string) (store.Account, error) {
 	if !store.ValidTexts(value) {
-		return store.Account{}, store.ErrNotFound
+		return store.Account{}, fault.NotFound
 	}
 	return readFirstRow(ctx, db, accountTable.destinations, accountSQL+where, Args{"value": value})
 }

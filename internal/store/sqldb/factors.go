@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -77,7 +78,7 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 // SecondFactor implements SecondFactors.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
 	if !store.ValidTexts(account) {
-		return store.SecondFactor{}, store.ErrNotFound
+		return store.SecondFactor{}, fault.NotFound
 	}
 	return readFirstRow(ctx, db, factorFields, factorSQL, Args{"account": account})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -19,12 +20,12 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
-// Send returns a send or refusal, or ErrNotFound.
+// Send returns a send or refusal, or fault.NotFound.
 func (q Tx) Send(id uuid.UUID) (store.Send, error) {
 	return firstRow(q, SendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
-// Verification returns a verification, or ErrNotFound.
+// Verification returns a verification, or fault.NotFound.
 func (q Tx) Verification(id string) (store.Verification, error) {
 	return firstRow(q, VerificationFields, verificationSQL, Args{"id": id})
 }
@@ -37,7 +38,7 @@ func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 // Verification implements Verifications.
 func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
-		return store.Verification{}, store.Send{}, time.Time{}, store.ErrNotFound
+		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
 	var now time.Time
 	w, err := readFirstRow(ctx, db, withNow(&now, WorkFields), `
@@ -143,7 +144,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 		return story, err
 	}
 	v, err := q.Verification(story.Send.VerificationID)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, fault.NotFound) {
 		return story, nil
 	}
 	if err != nil {

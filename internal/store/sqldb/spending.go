@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -39,7 +40,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 			at := store.Spent{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = firstRow(q, OneColumn[int64], spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
-			if errors.Is(err, store.ErrNotFound) {
+			if errors.Is(err, fault.NotFound) {
 				refusedBy = c.Account
 			}
 			if err != nil {

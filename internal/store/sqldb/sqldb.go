@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/store"
+	"sendcode/internal/fault"
 )
 
 // DB is the part of the store that is the same in both databases. postgres.DB and sqlite.DB embed it, and set its Dialect and Engine.
@@ -118,14 +118,14 @@ func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows 
 	return rows, nil
 }
 
-// firstRow returns the first row of a statement, or ErrNotFound.
+// firstRow returns the first row of a statement, or fault.NotFound.
 func firstRow[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
 	rows, err := All(q, fields, statement, args)
 	if err != nil {
 		return x, err
 	}
 	if len(rows) == 0 {
-		return x, store.ErrNotFound
+		return x, fault.NotFound
 	}
 	return rows[0], nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -156,7 +157,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 // PrefixPaused implements PrefixWatcher.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
 	p, err = readFirstRow(ctx, db, prefixPauseTable.destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, fault.NotFound) {
 		return store.PrefixPause{}, false, nil
 	}
 	return p, err == nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
@@ -27,12 +28,12 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
 		v, err := q.Verification(earlier.VerificationID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err != nil && !errors.Is(err, fault.NotFound) {
 			return store.Begun{}, err
 		}
 		return gate.AnswerRepeated(in, earlier, v)
 	}
-	if !errors.Is(err, store.ErrNotFound) {
+	if !errors.Is(err, fault.NotFound) {
 		return store.Begun{}, err
 	}
 	if err := store.CheckDrift(in.Send.ID, q.Now); err != nil {
@@ -78,7 +79,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
 		v, err := q.Verification(in.Join)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, fault.NotFound) {
 			return nil, nil
 		}
 		return []store.Verification{v}, err

@@ -17,9 +17,9 @@ type Fault int
 // The faults.
 const (
 	None  Fault = iota
-	Down        // the access has no effect and fails with ErrUnavailable
-	Lost        // the access takes effect, but fails with ErrUnavailable and ErrUncertain
-	Vague       // the access has no effect, and fails with ErrUnavailable and ErrUncertain
+	Down        // the access has no effect and fails with fault.Unavailable
+	Lost        // the access takes effect, but fails with fault.Unavailable and fault.Uncertain
+	Vague       // the access has no effect, and fails with fault.Unavailable and fault.Uncertain
 )
 
 var (

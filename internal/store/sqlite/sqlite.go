@@ -138,7 +138,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return errLost
 }
 
-// commitError wraps the error of a COMMIT in ErrUnavailable, and also in ErrUncertain unless it surely was not committed.
+// commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless it surely was not committed.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
 		return store.Unavailable(sqliteCause(err))

@@ -6,12 +6,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
 func accounts(t *testing.T, f *Fixture) {
-	Is(t, Err(f.Account(t.Context(), "\x00")), store.ErrNotFound)
+	Is(t, Err(f.Account(t.Context(), "\x00")), fault.NotFound)
 	mei := store.Account{Name: "mei", Role: "operator", Password: "$argon2id$…", MadeAt: f.Now}
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
 	f.Pass(time.Second)
@@ -24,14 +25,14 @@ func accounts(t *testing.T, f *Fixture) {
 	Equal(t, "changed", Must(f.Replica.Account(t.Context(), "mei"))(t), changed)
 	Equal(t, "of the identity", Must(f.Replica.AccountByIdentity(t.Context(), "li@example.com"))(t), li)
 	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
-		Is(t, Err(f.AccountByIdentity(t.Context(), unknown)), store.ErrNotFound)
+		Is(t, Err(f.AccountByIdentity(t.Context(), unknown)), fault.NotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
 	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
 	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
 	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
-		Is(t, f.ChangeAccount(t.Context(), unknown, store.AccountChange{Role: &mei.Role}, f.Act()), store.ErrNotFound)
+		Is(t, f.ChangeAccount(t.Context(), unknown, store.AccountChange{Role: &mei.Role}, f.Act()), fault.NotFound)
 	}
 	Equal(t, "list", Must(f.Accounts(t.Context()))(t), []store.Account{li, changed})
 	acts := f.ListActs(t, store.AuditFilter{})
@@ -41,7 +42,7 @@ func accounts(t *testing.T, f *Fixture) {
 	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
 	Equal(t, "open again", Must(f.Account(t.Context(), "mei"))(t), changed)
 	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
-	Is(t, Err(f.AccountByIdentity(t.Context(), "mei@example.com")), store.ErrNotFound)
+	Is(t, Err(f.AccountByIdentity(t.Context(), "mei@example.com")), fault.NotFound)
 }
 
 // Changes of one account through two replicas, each from the same read, do not undo each other; each writes its act.
@@ -81,7 +82,7 @@ func sessions(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 3)
 	for range 2 {
 		OK(t, f.EndSession(t.Context(), [32]byte{2}))
-		Is(t, find(2), store.ErrNotFound)
+		Is(t, find(2), fault.NotFound)
 	}
 	begin(5)
 	third := Must(f.BeginSession(t.Context(), store.Session{ID: [32]byte{6}, Account: "li"}, 12*time.Hour, f.Act()))(t)
@@ -120,7 +121,7 @@ func sessions(t *testing.T, f *Fixture) {
 	OK(t, find(1)) // to the microsecond
 	f.Pass(time.Microsecond)
 	begin(4)
-	Is(t, find(1), store.ErrNotFound)
+	Is(t, find(1), fault.NotFound)
 }
 
 // Act is one of an administrator, with room for changes.
@@ -218,8 +219,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	}
 	yes := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, true) }
 	no := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, false) }
-	Is(t, Err(f.SecondFactor(t.Context(), "mei")), store.ErrNotFound)
-	Is(t, Err(f.SecondFactor(t.Context(), "\x00")), store.ErrNotFound)
+	Is(t, Err(f.SecondFactor(t.Context(), "mei")), fault.NotFound)
+	Is(t, Err(f.SecondFactor(t.Context(), "\x00")), fault.NotFound)
 	no(f.TakeStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
 	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
@@ -253,7 +254,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 5)
 
 	yes(f.DropSecondFactor(t.Context(), "mei", f.Act()))
-	Is(t, Err(f.Replica.SecondFactor(t.Context(), "mei")), store.ErrNotFound)
+	Is(t, Err(f.Replica.SecondFactor(t.Context(), "mei")), fault.NotFound)
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{4}, f.Act()))
 	yes(f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, f.Act()))
 }

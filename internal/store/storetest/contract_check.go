@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -79,7 +80,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	useTries(t, f, newer.ID, 5)
 	Equal(t, "the one that has tries left", Must(f.NewestPending(t.Context(), query))(t), older)
 	f.Pass(10*time.Minute - time.Second)
-	Is(t, Err(f.NewestPending(t.Context(), query)), store.ErrNotFound)
+	Is(t, Err(f.NewestPending(t.Context(), query)), fault.NotFound)
 }
 
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
@@ -107,7 +108,7 @@ func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lock
 	Equal(t, "admitted", begun.Admitted, false)
 	Equal(t, "lockout", begun.Lockout, want)
 	Equal(t, "rows", len(f.All(t)), before)
-	Is(t, Err3(f.Verification(t.Context(), in.Verification.ID)), store.ErrNotFound)
+	Is(t, Err3(f.Verification(t.Context(), in.Verification.ID)), fault.NotFound)
 }
 
 func byBrowser(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }

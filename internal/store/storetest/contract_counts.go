@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -88,7 +89,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 			})
 		}
 	}
-	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
+	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
 }
 
 // HistoryOf tells the counted sends of a bucket, and those of the verifications that are named, by their age on the clock.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -270,8 +271,8 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	kept := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Hour + store.MaxLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	Is(t, Err3(f.Verification(t.Context(), old.Verification.ID)), store.ErrNotFound)
-	Is(t, Err(f.Story(t.Context(), old.Send.ID)), store.ErrNotFound)
+	Is(t, Err3(f.Verification(t.Context(), old.Verification.ID)), fault.NotFound)
+	Is(t, Err(f.Story(t.Context(), old.Send.ID)), fault.NotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
 	Equal(t, "its send", newest.ID, kept.Send.ID)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -63,7 +64,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
-	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
+	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
 	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)

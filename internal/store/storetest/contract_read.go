@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -103,7 +104,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 }
 
 func story(t *testing.T, f *Fixture) {
-	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), store.ErrNotFound)
+	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), fault.NotFound)
 	say := func(n int, change func(*store.Send)) store.Send {
 		r := f.Refusal(n, change)
 		OK(t, f.Refused(t.Context(), []store.Send{r}))
@@ -144,8 +145,8 @@ func story(t *testing.T, f *Fixture) {
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
-		Is(t, Err3(f.Verification(t.Context(), id)), store.ErrNotFound)
-		Is(t, Err3(f.Attempt(t.Context(), id)), store.ErrNotFound)
+		Is(t, Err3(f.Verification(t.Context(), id)), fault.NotFound)
+		Is(t, Err3(f.Attempt(t.Context(), id)), fault.NotFound)
 		Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), false)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.
@@ -189,7 +190,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	Certain(t, Err(f.Begin(ctx, f.Intent(1))))
-	Is(t, Err(f.Sends(ctx, store.Filter{Limit: 1})), store.ErrUnavailable)
+	Is(t, Err(f.Sends(ctx, store.Filter{Limit: 1})), fault.Unavailable)
 	Equal(t, "rows", len(f.All(t)), 0)
 
 	OK(t, f.Close())
@@ -202,7 +203,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 		"a stream": func() error { return f.CountedSends(t.Context(), "", time.Hour, nil) },
 		"Ping":     func() error { return f.Ping(t.Context()) },
 	} {
-		if err := call(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUncertain) {
+		if err := call(); !errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Uncertain) {
 			t.Errorf("%s on a closed log: %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -105,14 +106,14 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 		Equal(t, "send", Must(f.Replica.SendByMessageID(t.Context(), "c", fmt.Sprint("m", n+1)))(t), want)
 	}
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
-		Is(t, Err(f.SendByMessageID(t.Context(), other[0], other[1])), store.ErrNotFound)
+		Is(t, Err(f.SendByMessageID(t.Context(), other[0], other[1])), fault.NotFound)
 	}
 	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
 	OK(t, f.StopAwaitingReceipt(t.Context(), a.Send))
-	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m1")), store.ErrNotFound)
+	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m1")), fault.NotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.duePolls(t, 9), nil)
-	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m2")), store.ErrNotFound)
+	Is(t, Err(f.SendByMessageID(t.Context(), "c", "m2")), fault.NotFound)
 }
 
 // Replicas that ask at once share the messages, the longest overdue first.
@@ -162,7 +163,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
 		e := store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}
-		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.SuppressAs{})), store.ErrNotFound)
+		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.SuppressAs{})), fault.NotFound)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -181,7 +182,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	p := f.prefixPaused(t, "shop", "+49151", true)
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
 		Outcome: store.AuditDone}
-	Is(t, Err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), store.ErrNotFound)
+	Is(t, Err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	for n, by := range []string{"mei\x00", "another"} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -264,8 +265,8 @@ func Is(t *testing.T, err, want error) {
 // Certain ends the test unless the error says that the log failed and that certainly nothing was written.
 func Certain(t *testing.T, err error) {
 	t.Helper()
-	Is(t, err, store.ErrUnavailable)
-	if errors.Is(err, store.ErrUncertain) {
+	Is(t, err, fault.Unavailable)
+	if errors.Is(err, fault.Uncertain) {
 		t.Fatalf("nothing was written, yet %v", err)
 	}
 }

@@ -1,0 +1,34 @@
+// Package fault has the errors that packages pass to each other: the database and the use cases return them, package server maps each to a
+// status. An error may wrap one of them with its cause, so compare with errors.Is and errors.AsType.
+package fault
+
+// Kind is what went wrong. A Kind is an error itself.
+type Kind string
+
+// The kinds of errors.
+const (
+	// NotFound: there is no such row; also the answer for another app's, so that nobody learns which IDs exist.
+	NotFound Kind = "not found"
+	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was written, and what was counted is refunded,
+	// unless the error is Uncertain too.
+	Unavailable Kind = "unavailable"
+	// Uncertain is an Unavailable whose outcome is not known: the write may have been committed, so a send or an attempt may count.
+	Uncertain Kind = "unavailable, and the outcome is not known"
+)
+
+func (k Kind) Error() string { return string(k) }
+
+// Is reports that Uncertain is Unavailable too. errors.Is calls it.
+func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
+
+// InvalidError says which field of a request is wrong and why, without its value.
+type InvalidError struct {
+	Field  string
+	Reason string // machine word
+	Detail string // sentence
+}
+
+// Invalid returns an *InvalidError.
+func Invalid(field, reason, detail string) error { return &InvalidError{field, reason, detail} }
+
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
