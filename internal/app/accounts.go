@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // AccountChange is what to do with an account of the console; the tags are those of the command line.
@@ -48,7 +48,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) error {
+func listAccounts(ctx context.Context, log *sqldb.DB, out io.Writer) error {
 	list, err := log.Accounts(ctx)
 	if err != nil {
 		return err
@@ -68,22 +68,22 @@ func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) er
 // openStoreForCommand opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running
 // service; a SQLite file can't, since it belongs to one process. If it creates the SQLite file, it also generates the secrets: the service
 // would take a file without them for one whose keys are lost.
-func openStoreForCommand(ctx context.Context, cfg config.Config) (store.Store, func() error, error) {
+func openStoreForCommand(ctx context.Context, cfg config.Config) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
 		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
-			return store.Store{}, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+			return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
 		if !config.LogFileExists(cfg.DataDir) {
 			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
-				return store.Store{}, nil, errors.Join(err, unlock())
+				return nil, nil, errors.Join(err, unlock())
 			}
 		}
 	}
-	log, end, err := openStore(ctx, cfg, time.Now)
+	log, err := openStore(ctx, cfg, time.Now)
 	if err != nil {
-		return log, nil, errors.Join(err, unlock())
+		return nil, nil, errors.Join(err, unlock())
 	}
-	return log, func() error { return errors.Join(end(), unlock()) }, nil
+	return log, func() error { return errors.Join(log.Close(), unlock()) }, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the answer, but no connection, mail server
@@ -33,7 +34,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := &lightParts{Store: a.log, finished: make(chan struct{}, 1)}
+	parts := &lightParts{DB: a.log, finished: make(chan struct{}, 1)}
 	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -67,7 +68,7 @@ func TestAllocationsOfASend(t *testing.T) {
 
 // lightParts admits every send as the log does where it has nothing of its recipient, accepts every mail, and writes nothing.
 type lightParts struct {
-	store.Store
+	*sqldb.DB
 	finished chan struct{}
 }
 

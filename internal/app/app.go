@@ -27,6 +27,7 @@ import (
 	"sendcode/internal/page"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
 
@@ -44,7 +45,7 @@ type App struct {
 	ids       *store.IDs
 	generated []config.ShownSecret
 
-	log     store.Store
+	log     *sqldb.DB
 	limiter gates.Limiter
 	redis   *quota.Redis // behind the limiter; nil when that is in process
 	clock   string       // of the limiter, when it is in process
@@ -176,7 +177,7 @@ func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr()
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
 // Log returns the store.
-func (a *App) Log() store.Store { return a.log }
+func (a *App) Log() *sqldb.DB { return a.log }
 
 func (a *App) close() error {
 	var errs []error

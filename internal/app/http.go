@@ -210,7 +210,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 		Log: a.log, Desk: a.desk, Policies: a.desk,
 		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
-			Store: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
+			Accounts: a.log, Sessions: a.log, Factors: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},

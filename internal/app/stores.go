@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/failover"
-	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
@@ -35,30 +35,30 @@ func (a *App) openLog(ctx context.Context) error {
 			return fmt.Errorf("the database can't be migrated: %w", err)
 		}
 	}
-	log, done, err := openStore(ctx, a.cfg, a.now)
+	log, err := openStore(ctx, a.cfg, a.now)
 	if err != nil {
 		return fmt.Errorf("the log can't be opened: %w", err)
 	}
 	a.log = log
-	a.onClose(done)
+	a.onClose(log.Close)
 	return nil
 }
 
-// openStore opens the configured store, and returns a function that closes it. SQLite gets the schema of this version, Postgres must have
+// openStore opens the configured store. SQLite gets the schema of this version, Postgres must have
 // one that fits.
-func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (store.Store, func() error, error) {
+func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
 		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.LogFile), now)
 		if err != nil {
-			return store.Store{}, nil, err
+			return nil, err
 		}
-		return log.Store(), log.Close, nil
+		return log.Store(), nil
 	}
 	log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	if err != nil {
-		return store.Store{}, nil, err
+		return nil, err
 	}
-	return log.Store(), log.Close, nil
+	return log.Store(), nil
 }
 
 func (a *App) openLimiter(ctx context.Context) error {

@@ -27,7 +27,7 @@ import (
 	"sendcode/internal/support"
 )
 
-// Log has the store's methods that the console needs. Implementations: postgres.DB and sqlite.DB.
+// Log has the store's methods that the console needs. Implementation: sqldb.DB.
 type Log interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)

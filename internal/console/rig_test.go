@@ -59,7 +59,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Store: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.Log, Sessions: r.Log, Factors: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		FailingServers: func() []FailingServer { return nil },

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
@@ -24,10 +26,15 @@ import (
 type Parts struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
-	Receipts   store.Receipts
+	Receipts   Receipts
 	Flush      func(ctx context.Context) // writes refusals that were gathered
 	Clock      *Clock                    // stands where the week begins
 	MailServer *MailServer
+}
+
+// Receipts records the receipts of text messages. Implementation: sqldb.DB.
+type Receipts interface {
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
 }
 
 // Week is the time that is played.

@@ -29,7 +29,7 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Log reads the events of recipients. Implementations: postgres.DB and sqlite.DB.
+// Log reads the events of recipients. Implementation: sqldb.DB.
 type Log interface {
 	History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time) ([]quota.Event, time.Time, error)

@@ -85,7 +85,7 @@ var edges = map[string]string{
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
-		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
+		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
 
@@ -99,7 +99,7 @@ var edges = map[string]string{
 	"internal/servertest/locate":       "",
 	"internal/servertest/axe":          "",
 	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
-	"internal/store/storetest":         "internal/fault quota internal/recipient internal/store internal/store/gate",
+	"internal/store/storetest":         "internal/fault quota internal/recipient internal/store internal/store/gate internal/store/sqldb",
 	"internal/verification/verificationtest": "internal/fault quota internal/reports internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
 		"internal/delivery internal/sms internal/reports internal/gates internal/jobs internal/keys internal/message internal/outbox " +
 		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/keys internal/verification templates",

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store are the log's methods for its jobs. Implementations: postgres.DB and sqlite.DB.
+// Store are the log's methods for its jobs. Implementation: sqldb.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
 	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)

@@ -25,7 +25,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the log as the outbox needs it. Implementations: postgres.DB and sqlite.DB.
+// Store is the log as the outbox needs it. Implementation: sqldb.DB.
 type Store interface {
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)

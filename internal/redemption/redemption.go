@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store reads and redeems approvals in the log. Implementations: postgres.DB and sqlite.DB.
+// Store reads and redeems approvals in the log. Implementation: sqldb.DB.
 type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)

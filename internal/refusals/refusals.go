@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// Log writes the rows. Implementations: postgres.DB and sqlite.DB.
+// Log writes the rows. Implementation: sqldb.DB.
 type Log interface {
 	Refused(ctx context.Context, refusals []store.Send) error
 }

@@ -40,7 +40,7 @@ var kinds = map[Outcome]store.ProviderEventKind{
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
-// EventStore are the log's methods for provider events. Implementations: postgres.DB and sqlite.DB.
+// EventStore are the log's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error)

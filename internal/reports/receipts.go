@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// ReceiptStore are the log's methods for receipts. Implementations: postgres.DB and sqlite.DB.
+// ReceiptStore are the log's methods for receipts. Implementation: sqldb.DB.
 type ReceiptStore interface {
 	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"time"
@@ -32,41 +31,6 @@ type Session struct {
 	StartedAt time.Time `column:"started_at,add"`
 	SeenAt    time.Time `column:"seen_at,add"`
 	FactorAt  time.Time `column:"factor_at"` // MadeAt of the account's second factor; zero: it has none. Only read
-}
-
-// AccountStore has the administrators, their sessions and their second factors.
-type AccountStore interface {
-	// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
-	AddAccount(ctx context.Context, a Account, act AuditEntry) error
-	// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail becomes the account's role after
-	// the change. Errors: fault.NotFound, ErrIdentityTaken.
-	ChangeAccount(ctx context.Context, name string, c AccountChange, act AuditEntry) error
-	// AccountByIdentity returns the account with this identity, or fault.NotFound.
-	AccountByIdentity(ctx context.Context, identity string) (Account, error)
-	// Account returns the account with this name, or fault.NotFound.
-	Account(ctx context.Context, name string) (Account, error)
-	// Accounts returns all accounts, sorted by name.
-	Accounts(ctx context.Context) ([]Account, error)
-	Sessions
-	SecondFactors
-}
-
-// Sessions has the sessions of all accounts.
-type Sessions interface {
-	// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
-	// deletes sessions that started longer than life ago.
-	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
-	// Session returns a session and the time on the log's clock, or fault.NotFound.
-	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
-	// SessionsOf returns the account's sessions, the last used first. Some may have expired.
-	SessionsOf(ctx context.Context, account string) ([]Session, error)
-	// TouchSession sets the session's SeenAt to now.
-	TouchSession(ctx context.Context, id [32]byte) error
-	// EndSession deletes a session. It returns nil if there is none.
-	EndSession(ctx context.Context, id [32]byte) error
-	// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the audit entry, whose Detail becomes
-	// their number. False: there is none, and nothing was changed.
-	EndSessions(ctx context.Context, account string, id *[32]byte, act AuditEntry) (bool, error)
 }
 
 // Validated validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
@@ -143,23 +107,4 @@ type SecondFactor struct {
 	Step    int64  // the newest time step whose code was used
 	MadeAt  time.Time
 	Codes   int // number of unused recovery codes
-}
-
-// SecondFactors has the second factors and recovery codes of accounts. Methods with an AuditEntry write it in the same transaction, and
-// only if they return true.
-type SecondFactors interface {
-	// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor
-	// already, and nothing was changed.
-	AddSecondFactor(ctx context.Context, f SecondFactor, codes [][32]byte, act AuditEntry) (bool, error)
-	// SecondFactor returns the account's second factor, or fault.NotFound.
-	SecondFactor(ctx context.Context, account string) (SecondFactor, error)
-	// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by to. False: the code of this or of a
-	// later step was used before, or Sealed is not from; nothing was changed. Of parallel calls on all replicas one returns true.
-	TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
-	// TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel calls on all replicas one returns true.
-	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act AuditEntry) (bool, error)
-	// PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the account has no second factor.
-	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act AuditEntry) (bool, error)
-	// DropSecondFactor deletes the account's second factor and recovery codes. False: the account has none.
-	DropSecondFactor(ctx context.Context, account string, act AuditEntry) (bool, error)
 }

@@ -1,29 +1,12 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
 )
-
-// EventQueue is the outbox of events for apps. The statement that makes a change (Finish, Approve) also writes its event: so there is no
-// outcome without its event, and no event without its outcome. Package webhook delivers events; leases, attempts and takeover are as
-// those of sends.
-type EventQueue interface {
-	// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app it takes at most Share.Limit events,
-	// those that are longest overdue. It returns all of them sorted by ID, and the time on the log's clock.
-	AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error)
-	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has ended; nothing was changed.
-	AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error)
-	// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at most limit pending events that
-	// happened longer than keep ago; nobody delivers them, since their app has no receiver any more. It returns both numbers.
-	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
-	// AppEvents returns events, newest first, by ID.
-	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
-}
 
 // NewEvent is the event that is written with a change. The zero value writes none.
 type NewEvent struct {

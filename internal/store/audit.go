@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -55,14 +54,6 @@ type AuditFilter struct {
 	Recipient *recipient.Hash
 	Before    *Mark // entries older than this mark (keyset paging)
 	Limit     int   // 1 to 200
-}
-
-// AuditTrail is the part of the store that has the audit entries.
-type AuditTrail interface {
-	// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.
-	AddAuditEntry(ctx context.Context, a AuditEntry) error
-	// AuditEntries returns entries, newest first, by At and then ID.
-	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
 }
 
 // MaxReason is how long an administrator's reason may be, in characters.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"hash/fnv"
 
@@ -36,16 +35,6 @@ const (
 // CountsAsRejected reports whether the rule on rejected sends counts a send that failed for this reason.
 func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
-}
-
-// CounterReset makes past sends, rejected sends and failed checks of a recipient count no longer. It does not delete their rows.
-type CounterReset interface {
-	// ResetCounters makes the sends of the buckets count no longer, and neither the rejected sends and failed checks of their recipients.
-	// A send in flight does not count either, whatever its outcome. The checks that a code still allows stay the same. The audit entry
-	// is written in the same transaction. The limiter is not changed.
-	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
-	// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.
-	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
 }
 
 // AsSend returns a send with the bucket's app, channel and recipient, for LockKey.

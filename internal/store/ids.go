@@ -26,7 +26,7 @@ const MaxDrift = 48 * time.Hour
 var (
 	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
-	// ErrNoPartition: there is no partition for the row's time; see Expirer.EnsurePartitions.
+	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package sqldb.
 	ErrNoPartition = errors.New("store: the log has no partition for that time")
 )
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,24 +12,6 @@ type PendingReceipt struct {
 	ID      string    `column:"message_id"` // the carrier's ID of the message
 	Send    uuid.UUID `column:"send_id"`    // ID of the send
 	At      time.Time `column:"at"`         // when AwaitReceipt added it, on the log's clock
-}
-
-// Receipts records receipts, and the messages whose receipts are still missing.
-type Receipts interface {
-	// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
-	// did not go out or has a receipt already. Undelivered may still become Delivered.
-	RecordReceipt(ctx context.Context, id uuid.UUID, status Status) (bool, error)
-	// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
-	// SendByMessageID finds it. If the message was added before, nothing is changed.
-	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
-	// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
-	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in the order in which carriers took
-	// them. It schedules the next poll of each, after a pause that doubles up to six hours. So no other replica polls them now, and
-	// they are polled again if the caller dies. It gives up messages that have waited for three days.
-	DuePolls(ctx context.Context, limit int) ([]PendingReceipt, error)
-	// StopAwaitingReceipt ends the wait for a receipt of a send.
-	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
 }
 
 // The times of polls.

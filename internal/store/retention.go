@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -16,27 +15,6 @@ func MonthsAhead(until, now time.Time) int {
 // MaxLife is the longest life of a code. Rows are kept MaxLife longer than configured: a verification is deleted with its oldest send, and
 // its newest send is at most one life younger. So no verification is deleted before all its sends have reached the configured age.
 const MaxLife = 10 * time.Minute
-
-// Expirer makes partitions for new rows, deletes old rows, and erases recipients.
-type Expirer interface {
-	// EnsurePartitions creates the missing partitions of this month and the next three. It returns the end of the last partition; the zero
-	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
-	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Erase removes all data about the recipient from every row, except the keyed hash, which Forget deletes after keep. It cancels the
-	// recipient's codes. It ends the sends that wait for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes
-	// on to its outcome. The audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
-	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act AuditEntry) error
-	// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the recipient is in force, the hash stays
-	// in the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
-	Forget(ctx context.Context) (int, error)
-	// Expire deletes rows that were logged longer than age ago: up to limit sends and refusals, oldest first, and up to limit rows each of
-	// verifications, provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until
-	// that is done, and its verification too. With partitions, it first drops the oldest partition if no row in it has to stay. Several
-	// replicas may call it at once.
-	Expire(ctx context.Context, age time.Duration, limit int) (Expired, error)
-	// StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
-	StorageStatus(ctx context.Context, age time.Duration) (StorageStatus, error)
-}
 
 // Expired is what a call of Expire deleted.
 type Expired struct {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -49,24 +48,6 @@ type PrefixPauseFilter struct {
 	Active bool  // only pauses in force now, on the log's clock
 	Before *Mark // only pauses older than this mark, by Since and then ID
 	Limit  int   // 1 to 200
-}
-
-// PrefixWatcher pauses prefixes with few approved codes.
-type PrefixWatcher interface {
-	// PausePrefixes pauses the prefixes with too few approved codes, unless few codes of other prefixes are approved either. It returns the
-	// new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
-	// replicas may call it at once; a prefix is paused once.
-	PausePrefixes(ctx context.Context, w PrefixWatch) ([]PrefixPause, error)
-	// PrefixPaused returns the pause of an app's prefix that is in force now. False: there is none.
-	PrefixPaused(ctx context.Context, app, prefix string) (PrefixPause, bool, error)
-	// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the log's clock.
-	PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error)
-	// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the pause had ended before; nothing was
-	// written. Error: fault.NotFound.
-	LiftPrefix(ctx context.Context, l PrefixLifting, act *AuditEntry) (PrefixPause, bool, error)
-	// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of an earlier call, of any replica, has
-	// not ended. Nothing releases it early.
-	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 }
 
 // PrefixLifting is a request to end a pause early.

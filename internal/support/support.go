@@ -21,7 +21,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store are the log's methods for support. Implementations: postgres.DB and sqlite.DB.
+// Store are the log's methods for support. Implementation: sqldb.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error

@@ -29,7 +29,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the log for the use cases. Implementations: postgres.DB and sqlite.DB.
+// Store is the log for the use cases. Implementation: sqldb.DB.
 type Store interface {
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)

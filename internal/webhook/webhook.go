@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Log is the outbox of events. Implementations: postgres.DB and sqlite.DB.
+// Log is the outbox of events. Implementation: sqldb.DB.
 type Log interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) ([]store.AppEvent, time.Time, error)
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)

@@ -45,7 +45,7 @@ func (a *Auth) accountsPage(c echo.Context) error {
 }
 
 func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
-	list, err := a.Store.Accounts(c.Request().Context())
+	list, err := a.Accounts.Accounts(c.Request().Context())
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
 		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
 	}
-	password, err := ChangeAccount(c.Request().Context(), a.Store, wish, a.now(), act)
+	password, err := ChangeAccount(c.Request().Context(), a.Accounts, wish, a.now(), act)
 	w := frame.Words(c)
 	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {

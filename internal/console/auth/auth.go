@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 
 // Config is what logging in works with.
 type Config struct {
-	Store   store.AccountStore
-	Limiter Limiter
+	Accounts Accounts
+	Sessions Sessions
+	Factors  SecondFactors
+	Limiter  Limiter
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
@@ -29,6 +32,36 @@ type Config struct {
 	DemandFactor bool // of all who log in with a password
 
 	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token
+}
+
+// Accounts has the administrators. Implementation: sqldb.DB.
+type Accounts interface {
+	AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error
+	ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error
+	AccountByIdentity(ctx context.Context, identity string) (store.Account, error)
+	Account(ctx context.Context, name string) (store.Account, error)
+	Accounts(ctx context.Context) ([]store.Account, error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
+}
+
+// Sessions has the sessions of all accounts. Implementation: sqldb.DB.
+type Sessions interface {
+	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
+	Session(ctx context.Context, id [32]byte) (store.Session, time.Time, error)
+	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
+	TouchSession(ctx context.Context, id [32]byte) error
+	EndSession(ctx context.Context, id [32]byte) error
+	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (bool, error)
+}
+
+// SecondFactors has the second factors and recovery codes of accounts. Implementation: sqldb.DB.
+type SecondFactors interface {
+	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
+	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
+	TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
+	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error)
+	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error)
+	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
 }
 
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.

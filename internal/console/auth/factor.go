@@ -91,7 +91,7 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	if err := a.beginSession(c, who, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
-	return a.Store.EndSession(ctx, v.ID)
+	return a.Sessions.EndSession(ctx, v.ID)
 }
 
 // refusal is why a code was not taken.
@@ -134,7 +134,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 			return false, err
 		}
 		act.Target = v.Account
-		return a.Store.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
+		return a.Factors.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
 	}
 	f, has, err := a.secondFactorOf(ctx, v.Account)
 	if err != nil || !has {
@@ -153,7 +153,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	return a.Store.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
+	return a.Factors.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
 // enrolTime is how long an account may take to set up an app.

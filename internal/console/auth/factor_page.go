@@ -144,7 +144,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	}
 	act.Target = s.Account
 	shown, kept := newRecoveryCodes(s.Account)
-	added, err := a.Store.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
+	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
 	switch {
 	case err != nil:
 		return err
@@ -166,13 +166,13 @@ func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
 	}
 	act.Target = s.Account
 	if do == "remove" {
-		if _, err = a.Store.DropSecondFactor(ctx, s.Account, act); err != nil {
+		if _, err = a.Factors.DropSecondFactor(ctx, s.Account, act); err != nil {
 			return err
 		}
 		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
 	shown, kept := newRecoveryCodes(s.Account)
-	if _, err = a.Store.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
+	if _, err = a.Factors.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})

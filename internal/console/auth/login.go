@@ -84,7 +84,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 
 // secondFactorOf returns the second factor of an account; false if it has none.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
-	f, err = a.Store.SecondFactor(ctx, account)
+	f, err = a.Factors.SecondFactor(ctx, account)
 	if errors.Is(err, fault.NotFound) {
 		return f, false, nil
 	}
@@ -145,7 +145,7 @@ func (a *Auth) logout(c echo.Context) error {
 	ctx := c.Request().Context()
 	v, ok, err := a.currentSession(c)
 	if err == nil && ok {
-		err = a.Store.EndSession(ctx, v.ID)
+		err = a.Sessions.EndSession(ctx, v.ID)
 	}
 	if err != nil {
 		return err

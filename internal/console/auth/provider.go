@@ -131,7 +131,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 // the zero holder if the person has no access.
 func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holder, store.Session, error) {
 	s := store.Session{Via: viaProvider}
-	known, err := a.Store.AccountByIdentity(ctx, person.Name)
+	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
 	switch {
 	case err == nil:
 		return a.holderByIdentity(known), s, nil
@@ -157,9 +157,9 @@ func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, err
 		return holder{}, nil
 	}
 	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
-	find := a.Store.Account
+	find := a.Accounts.Account
 	if mapped {
-		find = a.Store.AccountByIdentity
+		find = a.Accounts.AccountByIdentity
 	}
 	known, err := find(ctx, name)
 	switch {

@@ -63,7 +63,7 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 		return nil
 	}
 	ctx := c.Request().Context()
-	if err := a.Store.TouchSession(ctx, v.ID); err != nil {
+	if err := a.Sessions.TouchSession(ctx, v.ID); err != nil {
 		return err
 	}
 	v.SeenAt = v.now
@@ -158,7 +158,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 		return session{}, false, nil
 	}
 	ctx := c.Request().Context()
-	s, now, err := a.Store.Session(ctx, sha256.Sum256(key))
+	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	v.lacks = v.missingFactor(a.DemandFactor)
 	switch {
@@ -194,7 +194,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	if name == bootstrap.Name {
 		return holder{bootstrap, a.password}, nil
 	}
-	known, err := a.Store.Account(ctx, name)
+	known, err := a.Accounts.Account(ctx, name)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return holder{}, nil
@@ -224,7 +224,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}
-	if s, err = a.Store.BeginSession(ctx, s, absolute, act); err != nil {
+	if s, err = a.Sessions.BeginSession(ctx, s, absolute, act); err != nil {
 		return err
 	}
 	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)

@@ -32,7 +32,7 @@ type sessionView struct {
 
 // listSessions returns the sessions of the account that s is of, without those that have expired.
 func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list []sessionView, err error) {
-	all, err := a.Store.SessionsOf(ctx, s.Account)
+	all, err := a.Sessions.SessionsOf(ctx, s.Account)
 	for _, x := range all {
 		v := session{Session: x, now: s.now}
 		if v.lacks = v.missingFactor(a.DemandFactor); !v.isLive() {
@@ -65,7 +65,7 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 		return err
 	}
 	act.Target = s.Account
-	if _, err := a.Store.EndSessions(c.Request().Context(), s.Account, one, act); err != nil {
+	if _, err := a.Sessions.EndSessions(c.Request().Context(), s.Account, one, act); err != nil {
 		return err
 	}
 	if one == nil || *one == s.ID {

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/support"
 )
 
-// Store reads the lists. Implementations: postgres.DB and sqlite.DB.
+// Store reads the lists. Implementation: sqldb.DB.
 type Store interface {
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)

@@ -52,7 +52,7 @@ func (p *DB) beginStatements() []statement {
 	}
 }
 
-// Begin implements Outbox.
+// Begin implements sqldb.Native.
 func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 // maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
-// Refused implements Refusals.
+// Refused implements sqldb.Native.
 func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {

@@ -39,7 +39,7 @@ WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v
 
 var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 
-// Attempt implements Verifications, in one round trip.
+// Attempt implements sqldb.Native, in one round trip.
 func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
 	if !store.ValidTexts(id) {
 		return v, false, now, fault.NotFound

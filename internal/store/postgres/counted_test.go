@@ -18,7 +18,7 @@ import (
 // What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
 func TestPostgresCountsAhead(t *testing.T) {
 	f := newPostgresFixture(t)
-	count := func(log store.Store, limit int) (n int) {
+	count := func(log *sqldb.DB, limit int) (n int) {
 		for {
 			k := storetest.Must(log.CountHours(t.Context(), 1000*time.Hour, limit))(t)
 			if n += k; k < limit {
@@ -34,7 +34,7 @@ func TestPostgresCountsAhead(t *testing.T) {
 	f.Pass(59 * time.Minute)
 	late := f.Ended(t, f.Intent(5002), storetest.Sent)
 	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
-	count(f.Store, 1000)
+	count(f.DB, 1000)
 	storetest.Must(f.Approve(t.Context(), late.Verification.ID, store.NewEvent{}))(t)
 	f.Pass(time.Hour)
 	traffic(t, f, 2)
@@ -43,14 +43,14 @@ func TestPostgresCountsAhead(t *testing.T) {
 	statsEqualRows(t, f, "partly counted", asked)
 	done := make(chan int)
 	go func() { done <- count(f.Replica, 2) }()
-	count(f.Store, 3)
+	count(f.DB, 3)
 	<-done
 	statsEqualRows(t, f, "counted", asked)
 	f.End(t, waiting.Send.ID, store.Outcome{Status: store.Failed, Reason: "expired"})
 	statsEqualRows(t, f, "once what was under way has ended", asked)
-	count(f.Store, 100)
+	count(f.DB, 100)
 	statsEqualRows(t, f, "with that counted", asked)
-	storetest.Equal(t, "hours counted twice", count(f.Store, 100), 0)
+	storetest.Equal(t, "hours counted twice", count(f.DB, 100), 0)
 }
 
 // statsQueries are of times that begin and end within hours, and of parts of what there is.
@@ -78,7 +78,7 @@ func (u uncounted) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 // statsEqualRows asks each question of the log and of its rows alone.
 func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
-	rows := &sqldb.DB{Dialect: words, Engine: uncounted{f.DB.(*DB)}}
+	rows := &sqldb.DB{Dialect: words, Engine: uncounted{f.Engine.(*DB)}}
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
 		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t), storetest.Must(rows.Stats(t.Context(), q))(t))
@@ -131,7 +131,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
 func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	rows := func(table string) (n int) {
 		storetest.OK(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)

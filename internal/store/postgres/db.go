@@ -76,12 +76,12 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	return rows.CommandTag().RowsAffected(), rows.Err()
 }
 
-// Read implements Engine.
+// Read implements sqldb.Engine.
 func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect}) })
 }
 
-// Write implements Engine. BEGIN and the query of the clock are one round trip.
+// Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
 func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		now, err := p.begin(ctx, c)
@@ -110,7 +110,7 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 	return now, results.QueryRow().Scan(sqldb.TimeField{To: &now})
 }
 
-// Run implements Engine, in one round trip.
+// Run implements sqldb.Engine, in one round trip.
 func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	return p.change(ctx, func(c *pgxpool.Conn) error {
 		var b pgx.Batch

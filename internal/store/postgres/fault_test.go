@@ -124,7 +124,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
 	var batch []*call
 	for n := range 5 {

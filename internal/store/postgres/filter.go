@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -9,14 +8,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Sends implements Search.
-func (p *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, error) {
-	if !filter.Matchable() {
-		return nil, nil
-	}
-	query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
-	return p.Page(ctx, filter, query, args)
-}
+// SendsQuery implements sqldb.Engine.
+func (p *DB) SendsQuery(f sqldb.SendFilter) (string, []any) { return postgresFilter{f}.postgresQuery() }
 
 // postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }

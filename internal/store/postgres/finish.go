@@ -101,12 +101,12 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 )`).Replace(endedSQL)
 )
 
-// Finish implements Outbox. Outcomes that come while a round trip is under way share the next one.
+// Finish implements sqldb.Native. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return p.endings.submit(ctx, outcome.Sanitized(), outcome.Held, rowKey(outcome.ID))
 }
 
-// Postpone implements Outbox, in the same way.
+// Postpone implements sqldb.Native, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	return p.postponements.submit(ctx, postponement.Sanitized(), postponement.Held, rowKey(postponement.ID))
 }
@@ -216,7 +216,7 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// AppEventEnded implements EventQueue. Ends that come while a round trip is under way share the next one.
+// AppEventEnded implements sqldb.Native. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	return p.eventEnds.submit(ctx, end.Sanitized(), end.Held, rowKey(end.ID))
 }

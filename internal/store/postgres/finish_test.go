@@ -16,7 +16,7 @@ import (
 // One send whose row is locked for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	var batch []*ending
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
@@ -60,11 +60,11 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 			t.Parallel()
 			f, _ := faultFixture(t)
 			in := f.Intent(1)
-			release := hold(t, f.Other.(*DB), in)
+			release := hold(t, f.Replica.Engine.(*DB), in)
 			result := make(chan error)
 			go func() { _, err := f.Begin(t.Context(), in); result <- err }()
 			for range kills {
-				kill(t, f.Other.(*DB))
+				kill(t, f.Replica.Engine.(*DB))
 			}
 			if kills == 1 {
 				release()
@@ -81,7 +81,7 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 // A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
-	log := f.Other.(*DB)
+	log := f.Replica.Engine.(*DB)
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
 		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
 		tx := storetest.Must(log.pool.Begin(t.Context()))(t)
@@ -109,9 +109,9 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 func TestPostgresOneStuckRecipient(t *testing.T) {
 	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	stuck := f.Intent(1)
-	defer hold(t, f.Other.(*DB), stuck)()
+	defer hold(t, f.Replica.Engine.(*DB), stuck)()
 	batch := []*call{called(t, stuck)}
 	for n := range 5 {
 		in := f.Intent(2 + n)

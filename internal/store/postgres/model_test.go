@@ -23,7 +23,7 @@ import (
 // the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
 	back := func() { log.overdue.marks = nil }

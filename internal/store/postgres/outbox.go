@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements Outbox.
+// Renew implements sqldb.Native.
 func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	if len(held) == 0 {
 		return nil
@@ -57,7 +57,7 @@ SELECT s.due, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
 ORDER BY s.expires_at, s.id`
 
-// TakeOver implements Outbox.
+// TakeOver implements sqldb.Native.
 func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (o *overdue) recordSearch(ch recipient.Channel, now time.Time, empty bool) 
 	o.marks[ch] = m
 }
 
-// RefundsDue implements Outbox.
+// RefundsDue implements sqldb.Native.
 func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	return changeRows(ctx, p.pool, sqldb.RefundFields, p.sql(refundsDueSQL), limit, lease.Microseconds())
 }

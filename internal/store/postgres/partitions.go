@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// EnsurePartitions implements Expirer.
+// EnsurePartitions implements sqldb.Native.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
@@ -21,8 +21,8 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 	return until, err
 }
 
-// partitions returns the existing partitions, oldest first.
-func (p *DB) partitions(ctx context.Context) ([]store.Partition, error) {
+// Partitions implements sqldb.Engine.
+func (p *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 	return readRows(ctx, p, func(x *store.Partition) []any {
 		return []any{&x.Name, sqldb.TimeField{To: &x.Begins}, sqldb.TimeField{To: &x.Ends}, &x.Rows, &x.Bytes}
 	}, `
@@ -30,12 +30,15 @@ SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.i
 FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`)
 }
 
-// dropPartition drops the oldest partition that lies wholly before an instant. It returns its name, or "" if there is none or it is
-// in use.
-func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, err error) {
+// DropPartition implements sqldb.Engine. It drops nothing while the partition is in use.
+func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string, err error) {
+	now, err := p.Clock(ctx)
+	if err != nil {
+		return "", err
+	}
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
 		var dropped sql.NullString
-		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, before).Scan(&dropped)
+		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.DueBefore(now, age)).Scan(&dropped)
 		name = dropped.String
 		return err
 	})
@@ -45,29 +48,8 @@ func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, 
 	return name, err
 }
 
+// RemoveTraces implements sqldb.Engine. A vacuum of Postgres does that.
+func (p *DB) RemoveTraces(context.Context) error { return nil }
+
 // lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.
 const lockNotAvailable = "55P03"
-
-// Expire implements Expirer. If no row of the oldest partition has to stay, the whole partition is dropped.
-func (p *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
-	now, err := p.Clock(ctx)
-	if err != nil {
-		return gone, err
-	}
-	dropped, err := p.dropPartition(ctx, store.DueBefore(now, age))
-	if err != nil {
-		return gone, err
-	}
-	gone, err = p.DB.Expire(ctx, age, limit)
-	gone.Partition, gone.More = dropped, gone.More || dropped != ""
-	return gone, err
-}
-
-// StorageStatus implements Expirer.
-func (p *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
-	if e, err = p.DB.StorageStatus(ctx, age); err != nil {
-		return store.StorageStatus{}, err
-	}
-	e.Partitions, err = p.partitions(ctx)
-	return e, err
-}

@@ -37,7 +37,7 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 
 func names(t *testing.T, log *DB) (list []string) {
 	t.Helper()
-	all := storetest.Must(log.partitions(t.Context()))(t)
+	all := storetest.Must(log.Partitions(t.Context()))(t)
 	for i, p := range all {
 		if i > 0 && !p.Begins.Equal(all[i-1].Ends) {
 			t.Errorf("a gap before %s", p.Name)

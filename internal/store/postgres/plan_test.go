@@ -110,7 +110,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	address := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
 	storetest.MixedRecipients(t, f)
-	sixty := storetest.NewFixture(f.DB).Beside(f.Other).Numbered(1 << 20)
+	sixty := storetest.NewFixture(f.DB).Beside(f.Replica).Numbered(1 << 20)
 	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
 	sixty.BeginAll(t, 60, seven)
 	who := seven(0).Send.Recipient

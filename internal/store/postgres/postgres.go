@@ -90,7 +90,7 @@ func Open(ctx context.Context, url, role string) (*DB, error) {
 // openAt is Open with now, an SQL expression, as the log's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now}
-	p.DB = sqldb.DB{Dialect: words, Engine: p}
+	p.DB = sqldb.DB{Dialect: words, Engine: p, Native: p}
 	p.Dialect.Now = now
 	var err error
 	told, err := p.openPools(ctx, url, role)
@@ -212,10 +212,7 @@ func requireDurableCommits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// Store is the database, feature by feature.
-func (p *DB) Store() store.Store { return store.New(p) }
-
-// Close implements Health. It first waits until all queued calls have their answers.
+// Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
 	p.begins.close()
 	p.endings.close()

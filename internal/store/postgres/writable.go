@@ -36,7 +36,7 @@ const (
 	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO write_probe VALUES (repeat('x', 7000))`
 )
 
-// Ping implements Health. It writes a few pages, or one row if the table is locked.
+// Ping implements sqldb.Native. It writes a few pages, or one row if the table is locked.
 func (p *DB) Ping(ctx context.Context) error {
 	if err := p.canWrite(ctx); err != nil {
 		return err

@@ -31,7 +31,7 @@ func identityTakenOr(err error) error {
 	return err
 }
 
-// AddAccount implements AccountStore.
+// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
 	act, err := a.Validated(act)
 	if err != nil {
@@ -51,7 +51,8 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	})
 }
 
-// ChangeAccount implements AccountStore.
+// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail becomes the account's role after
+// the change. Errors: fault.NotFound, ErrIdentityTaken.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Validated(name, act)
 	if err != nil {
@@ -69,12 +70,12 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	})
 }
 
-// Account implements AccountStore.
+// Account returns the account with this name, or fault.NotFound.
 func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.name = @value`, name)
 }
 
-// AccountByIdentity implements AccountStore.
+// AccountByIdentity returns the account with this identity, or fault.NotFound.
 func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
 	return db.account(ctx, ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }
@@ -86,14 +87,15 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 	return readFirstRow(ctx, db, accountTable.destinations, accountSQL+where, Args{"value": value})
 }
 
-// Accounts implements AccountStore.
+// Accounts returns all accounts, sorted by name.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	rows, err := ReadAll(ctx, db, accountTable.destinations, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
 
-// BeginSession implements Sessions.
+// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
+// deletes sessions that started longer than life ago.
 func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
 	act, err := s.Validated(act)
 	if err != nil {
@@ -113,14 +115,14 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session implements Sessions.
+// Session returns a session and the time on the log's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
 	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL+`s.id = @id`,
 		Args{"id": id})
 	return s, now, err
 }
 
-// SessionsOf implements Sessions.
+// SessionsOf returns the account's sessions, the last used first. Some may have expired.
 func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, error) {
 	if !store.ValidTexts(account) {
 		return nil, nil
@@ -129,19 +131,20 @@ func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, 
 		`SELECT `+sessionTable.selectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`, Args{"account": account})
 }
 
-// TouchSession implements Sessions.
+// TouchSession sets the session's SeenAt to now.
 func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSession implements Sessions.
+// EndSession deletes a session. It returns nil if there is none.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err
 }
 
-// EndSessions implements Sessions.
+// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the audit entry, whose Detail becomes
+// their number. False: there is none, and nothing was changed.
 func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool, err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {

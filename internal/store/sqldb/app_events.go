@@ -58,7 +58,8 @@ func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Ti
 	return now, err == nil && !due
 }
 
-// AppEventsDue implements EventQueue.
+// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app it takes at most Share.Limit events,
+// those that are longest overdue. It returns all of them sorted by ID, and the time on the log's clock.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.nothingDue(ctx, shares); idle {
@@ -78,7 +79,8 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents implements EventQueue.
+// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at most limit pending events that
+// happened longer than keep ago; nobody delivers them, since their app has no receiver any more. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	forget, giveUp := &Step{Statement: forgetAppEventsSQL, Args: args}, &Step{Statement: giveUpAppEventsSQL, Args: args}
@@ -88,7 +90,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 	return int(forget.Changed), int(giveUp.Changed), nil
 }
 
-// AppEvents implements EventQueue.
+// AppEvents returns events, newest first, by ID.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
 	if !store.ValidTexts(f.App, string(f.State)) {
 		return nil, nil

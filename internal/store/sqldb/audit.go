@@ -21,7 +21,7 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": nullIfZero(a.Recipient), "masked": a.To})
 }
 
-// AddAuditEntry implements AuditTrail.
+// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.
 func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	a, err := act.Validated()
 	if err != nil {
@@ -30,7 +30,7 @@ func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	return db.Write(ctx, func(q Tx) error { return q.addAuditEntry(a) })
 }
 
-// AuditEntries implements AuditTrail.
+// AuditEntries returns entries, newest first, by At and then ID.
 func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error) {
 	if !store.ValidTexts(f.Who, f.What) {
 		return nil, nil

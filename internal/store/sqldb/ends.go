@@ -15,7 +15,8 @@ UPDATE verifications SET ` + column + ` = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 }
 
-// Approve implements Verifications.
+// Approve approves a verification unless it is approved, canceled or expired, and writes the event tell in the same transaction. It
+// ignores the number of tries, since Attempt has counted this one. False: it was not approved by this call; nothing was written.
 func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
 	if tell.Type == "" || !store.ValidTexts(id) {
 		return db.changeCode(ctx, id, endOpenSQL("approved_at"), Args{})
@@ -37,7 +38,7 @@ func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (
 	return db.runOne(ctx, statement, args)
 }
 
-// Cancel implements Verifications.
+// Cancel cancels a verification unless it is approved, canceled or expired. False: nothing was changed, or there is none.
 func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
 	return db.changeCode(ctx, id, endOpenSQL("canceled_at"), Args{})
 }
@@ -46,12 +47,13 @@ const redeemSQL = `
 UPDATE verifications SET redeemed_at = @now, redeemed_by = @by
 WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 
-// Redeem implements Verifications.
+// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
+// False: nothing was changed, since the proof was redeemed before or there is no such approved verification.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 	return db.changeCode(ctx, id, redeemSQL, Args{"by": by})
 }
 
-// CancelBy implements CounterReset.
+// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.
 func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.ValidTexts(id) {
@@ -80,7 +82,7 @@ WHERE v.id {{among}}
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 
-// NewestPending implements Verifications.
+// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or fault.NotFound.
 func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
@@ -104,7 +106,7 @@ func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error
 	return gate.LockoutOf(list, v.Class, now), err
 }
 
-// LockedOut implements Verifications.
+// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of caller that opened v.
 func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		out, err = q.LockedOut(v, now)

@@ -107,7 +107,9 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase implements Expirer.
+// Erase removes all data about the recipient from every row, except the keyed hash, which Forget deletes after keep. It cancels the
+// recipient's codes. It ends the sends that wait for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes
+// on to its outcome. The audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -117,7 +119,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	if err != nil {
 		return err
 	}
-	return db.Write(ctx, func(q Tx) error {
+	err = db.Write(ctx, func(q Tx) error {
 		statements := append(slices.Clone(db.Dialect.BeforeErase), MapSlice(PersonalTables, func(p personalTable) string { return p.Erase })...)
 		args := Args{"recipient": h, "keep": keep, "empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
@@ -125,11 +127,16 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		}
 		return q.addAuditEntry(act)
 	})
+	if err != nil {
+		return err
+	}
+	return db.RemoveTraces(ctx)
 }
 
-// Forget implements Expirer. If several replicas call it at once, each handles other recipients.
+// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the recipient is in force, the hash stays
+// in the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
 func (db *DB) Forget(ctx context.Context) (int, error) {
-	return Writing(ctx, db, func(q Tx) (int, error) {
+	n, err := Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, db.Dialect.BeforeForget...); err != nil {
 			return 0, err
 		}
@@ -146,4 +153,8 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		}
 		return len(due), nil
 	})
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return n, db.RemoveTraces(ctx)
 }

@@ -22,17 +22,18 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, TimeField{&f.MadeAt}, &f.Codes}
 }
 
-// AddSecondFactor implements SecondFactors.
+// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor
+// already, and nothing was changed.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step}, codes)
 }
 
-// PutRecoveryCodes implements SecondFactors.
+// PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the account has no second factor.
 func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, lockFactorSQL, Args{"account": account}, codes)
 }
 
-// DropSecondFactor implements SecondFactors.
+// DropSecondFactor deletes the account's second factor and recovery codes. False: the account has none.
 func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account}, nil)
 }
@@ -75,7 +76,7 @@ func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement
 	})
 }
 
-// SecondFactor implements SecondFactors.
+// SecondFactor returns the account's second factor, or fault.NotFound.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
 	if !store.ValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound
@@ -83,13 +84,14 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirstRow(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeStep implements SecondFactors.
+// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by to. False: the code of this or of a
+// later step was used before, or Sealed is not from; nothing was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
 	return db.runOne(ctx, `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
 		Args{"account": account, "step": step, "from": from, "to": to})
 }
 
-// TakeRecoveryCode implements SecondFactors.
+// TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeWithAct(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
 		Args{"account": account, "hash": hash}, func(Tx) error { return nil })

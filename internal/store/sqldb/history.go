@@ -64,19 +64,22 @@ func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration)
 	return past, rejections, err
 }
 
-// History implements Counts.
+// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
+// all events are. It takes no lock, so a Begin may add a send right after it.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	return db.HistoryAt(ctx, b, within, store.LogClock, func() time.Time { return time.Time{} })
 }
 
-// HistoryAt implements Counts.
+// HistoryAt is History on the named clock, as a Begin would see it. at is called after the rows were read, and returns what the clock
+// shows then. The age of an event is the one on the named clock if the row has an instant on it and the age on the log's differs by at most
+// MaxClockSkew, else the log's. With LogClock, the log's time replaces at's. The returned time is always on the log's clock.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
 	at func() time.Time) ([]quota.Event, time.Time, error) {
 	rows, now, err := readPast(ctx, db, b, within)
 	return gate.EventsBefore(rows, within, clock, at(), now), now, err
 }
 
-// HistoryOf implements Counts.
+// HistoryOf is HistoryAt. own are those of the events that are sends of the named verifications.
 func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
 	verifications []string) (all, own []quota.Event, err error) {
 	rows, now, err := readPast(ctx, db, b, within)
@@ -91,13 +94,15 @@ func readPast(ctx context.Context, db *DB, b store.Bucket, within time.Duration)
 	return readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
 }
 
-// Rejected implements Counts.
+// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
+// the time on the log's clock. The instant of an event is the send's end.
 func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	rows, now, err := readSince(ctx, db, within, rejectionFields, rejectedSQL, bucketArgs(b))
 	return gate.EventsBefore(rows, within, store.LogClock, time.Time{}, now), now, err
 }
 
-// AllRejected implements Counts.
+// AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops
+// at the first error of yield and returns that error.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, _, err := readSince(ctx, db, within, SendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after
@@ -124,7 +129,7 @@ FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
-// HeavyRecipients implements Search.
+// HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and the number of all such recipients.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
 	rows, _, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {

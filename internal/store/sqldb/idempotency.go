@@ -37,7 +37,8 @@ SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id = (SELECT s.verification_id FROM sends s WHERE s.id = (SELECT k.send_id FROM idempotency_keys k WHERE k.key = @key))`
 )
 
-// Claim implements IdempotencyKeys.
+// Claim claims an idempotency key for a request; see the type Claim. While another request holds the claim, the answer is ClaimBusy. If
+// its lease has ended and there is no send, the next request with the same fingerprint gets the claim.
 func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var now time.Time
 	var row store.ClaimRow
@@ -62,7 +63,8 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	return row.Claimed(c, claim.Changed > 0, s, v, now), nil
 }
 
-// Release implements IdempotencyKeys.
+// Release ends the lease of a claim that led to no send, so that the next request can get the claim at once. With forget it deletes the
+// claim, so that the key can also be used for a different request. It changes nothing if the claim has another SendID than id.
 func (db *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {

@@ -29,7 +29,9 @@ func rankSQL(of string) string {
 
 var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent implements ProviderEvents.
+// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
+// transaction. It changes no status. False: the event was recorded before, and nothing was changed. Errors: fault.NotFound,
+// fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
@@ -52,7 +54,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	})
 }
 
-// RecordReceipt implements Receipts.
+// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
+// did not go out or has a receipt already. Undelivered may still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
 	statement := db.Dialect.Delivered
 	if status == store.Undelivered {

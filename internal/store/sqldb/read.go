@@ -35,7 +35,7 @@ func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{TimeField{now}}, fields(x)...) }
 }
 
-// Verification implements Verifications.
+// Verification returns a verification with its newest send, and the time on the log's clock. Error: fault.NotFound.
 func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
@@ -50,26 +50,20 @@ WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = 
 	return w.Verification, w.Send, now, err
 }
 
-// Sends implements Search.
+// Sends returns rows, newest first, by LoggedAt and then ID.
 func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, error) {
 	if !filter.Matchable() {
 		return nil, nil
 	}
-	query, args := SendFilter{filter}.Query(db.Dialect)
-	return db.Page(ctx, filter, query, args)
-}
-
-// Page runs the query of a filter and returns the rows newest first. A query with the mark After reads them oldest first, so Page reverses
-// them.
-func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
+	query, args := db.SendsQuery(SendFilter{filter})
 	rows, err := ReadAll(ctx, db, SendFields, query, NumberedArgs(args))
-	if filter.After != nil {
+	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
 	return rows, err
 }
 
-// SendsByID implements Search.
+// SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -78,7 +72,8 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
-// CodesOf implements Search.
+// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The time is on the log's clock; zero if
+// no verification was found.
 func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, nil
@@ -90,7 +85,8 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// Latest implements Search.
+// Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
+// left out. It takes up to 5,000 hashes.
 func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error) {
 	if len(hs) == 0 {
 		return nil, nil
@@ -104,7 +100,7 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	return store.LatestPerRecipient(rows), err
 }
 
-// SendsBySupportReference implements Search.
+// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text is not a reference.
 func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Send, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
@@ -116,7 +112,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	return r.Filter(rows), err
 }
 
-// Story implements Search.
+// Story returns one row with everything that belongs to it. Error: fault.NotFound.
 func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 	return Reading(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
 }
@@ -186,7 +182,8 @@ func refusalHash(h recipient.Hash) []byte {
 // CountingPage is how many rows CountedSends reads in one statement, so that no statement takes long.
 const CountingPage = 2000
 
-// CountedSends implements Counts.
+// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock
+// if the row has an instant on it, else on the log's. It stops at the first error of yield and returns that error.
 func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error {
 	mark := store.Mark{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {
@@ -222,7 +219,7 @@ func countedSendOn(s store.Send, clock string) store.CountedSend {
 	return c
 }
 
-// Refunded implements Outbox.
+// Refunded confirms that the limiter has made a refund.
 func (db *DB) Refunded(ctx context.Context, held store.Held) error {
 	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, Args{"id": held.ID, "attempt": held.Attempt})
 	return err

@@ -24,7 +24,8 @@ WHERE (carrier, message_id) IN (
     SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
 RETURNING ` + pendingReceiptTable.selectList()
 
-// AwaitReceipt implements Receipts.
+// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
+// SendByMessageID finds it. If the message was added before, nothing is changed.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
@@ -33,14 +34,16 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 	return err
 }
 
-// SendByMessageID implements Receipts.
+// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirstRow(ctx, db, pendingReceiptTable.destinations,
 		`SELECT `+pendingReceiptTable.selectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
-// DuePolls implements Receipts.
+// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in the order in which carriers took
+// them. It schedules the next poll of each, after a pause that doubles up to six hours. So no other replica polls them now, and
+// they are polled again if the caller dies. It gives up messages that have waited for three days.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitReceiptFor}},
@@ -56,7 +59,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	return list, nil
 }
 
-// StopAwaitingReceipt implements Receipts.
+// StopAwaitingReceipt ends the wait for a receipt of a send.
 func (db *DB) StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error {
 	_, err := db.runOne(ctx, `DELETE FROM pending_receipts WHERE send_id = @send`, Args{"send": send})
 	return err

@@ -57,9 +57,18 @@ func storageStatusFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
-// Expire implements Expirer. Provider events are deleted together with their sends, or by the age of the ID of their send.
-func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error) {
-	return Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
+// Expire deletes rows that were logged longer than age ago: up to limit sends and refusals, oldest first, and up to limit rows each of
+// verifications, provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until
+// that is done, and its verification too. With partitions, it first drops the oldest partition if no row in it has to stay. Several
+// replicas may call it at once.
+func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
+	dropped, err := db.DropPartition(ctx, age)
+	if err != nil {
+		return gone, err
+	}
+	gone, err = Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
+	gone.Partition, gone.More = dropped, gone.More || dropped != ""
+	return gone, err
 }
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
@@ -90,12 +99,16 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 
-// StorageStatus implements Expirer.
+// StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		e, err = firstRow(q, storageStatusFields, storageStatusSQL, Args{"before": store.DueBefore(now, age), "now": now})
 		e.Now, e.Age = now, age
 		return err
 	})
+	if err != nil {
+		return store.StorageStatus{}, err
+	}
+	e.Partitions, err = db.Partitions(ctx)
 	return e, err
 }

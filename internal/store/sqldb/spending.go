@@ -31,7 +31,8 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	holdSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend implements Budgets.
+// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that charge's account, else "". Parallel
+// calls never exceed a limit together. After an error nothing was charged, unless it is fault.Uncertain.
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
@@ -56,7 +57,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	return spent, "", err
 }
 
-// UndoCharges implements Budgets.
+// UndoCharges subtracts charges that Spend made from the periods in which it made them.
 func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
@@ -68,13 +69,13 @@ func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	})
 }
 
-// AddCarrierHold implements CarrierHolds.
+// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, addHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
-// CarrierHold implements CarrierHolds.
+// CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		_, err := q.Run(holdSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {

@@ -7,13 +7,19 @@ import (
 	"time"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
-// DB is the part of the store that is the same in both databases. postgres.DB and sqlite.DB embed it, and set its Dialect and Engine.
+// DB is the store: the methods here, which are the same in both databases, and those of Native. postgres.DB and sqlite.DB embed it.
 type DB struct {
 	Dialect Dialect
 	Engine
+	Native
 }
+
+// Store returns db; of a postgres.DB or a sqlite.DB, the whole store in one type.
+func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It converts errors to those of package store.
 type Engine interface {
@@ -23,6 +29,56 @@ type Engine interface {
 	Write(ctx context.Context, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
+	// SendsQuery returns the statement for a filter, and its arguments.
+	SendsQuery(f SendFilter) (string, []any)
+	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it
+	// dropped nothing.
+	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
+	// Partitions returns the partitions of sends, oldest first; none in SQLite.
+	Partitions(ctx context.Context) ([]store.Partition, error)
+	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion is committed all the same.
+	RemoveTraces(ctx context.Context) error
+	Close() error
+}
+
+// Native has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
+type Native interface {
+	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
+	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
+	// wrote it, and writes no second one.
+	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
+	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
+	// the larger Recipients kept. A row of a send with the same ID is not changed.
+	Refused(ctx context.Context, refusals []store.Send) error
+	// Attempt counts one check of a code before the caller compares it. It returns the verification after that, and the time on the log's
+	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:
+	// fault.NotFound.
+	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
+	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
+	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
+	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended; nothing was changed.
+	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
+	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for Finish.
+	Postpone(ctx context.Context, p store.Postponement) (bool, error)
+	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, those first whose code expires
+	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
+	// on.
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time.
+	// A refund is due one lease after Finish and after each time that it was leased.
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has ended; nothing was changed.
+	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
+	// CountHours stores the counts of up to limit past hours that have none yet and have no send in flight, newest first. It returns the
+	// number of these hours. It deletes the counts of hours that began longer than keep, or 62 days, ago. If several replicas call it at
+	// once, one counts. SQLite stores no counts and returns 0.
+	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
+	// EnsurePartitions creates the missing partitions of this month and the next three. It returns the end of the last partition; the zero
+	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
+	EnsurePartitions(ctx context.Context) (until time.Time, err error)
+	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier
+	// write with fault.Uncertain can still take effect; see commitUndone in package sqlite.
+	Ping(ctx context.Context) error
 }
 
 // Conn runs a statement with numbered parameters. It calls each for every row; nil: rows are not read. It returns the number of rows that

@@ -64,7 +64,7 @@ func StatsConditions(q store.StatsQuery, d Dialect, args ...any) Conditions {
 	return c
 }
 
-// Stats implements Statistics.
+// Stats counts sends, refusals and approvals, and measures delivery times.
 func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -207,7 +207,7 @@ const (
 	maxApprovals = 20
 )
 
-// Domains implements Statistics.
+// Domains returns the mail domains with the most failed sends in that time, at most ten, the one with the most first.
 func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -252,7 +252,8 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
-// ApprovalsBy implements Statistics.
+// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most 20 values, the one with the most
+// codes first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := Dimensions[by]

@@ -32,7 +32,8 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }
 
-// Suppress implements SuppressionList.
+// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID exists, perhaps a lifted one; it is
+// returned unchanged. The audit entry is written in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
 	x, act, err = x.Validated(act)
@@ -62,7 +63,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	return out, added, nil
 }
 
-// Suppressions implements SuppressionList.
+// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the log's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
@@ -80,7 +81,8 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// Lift implements SuppressionList.
+// Lift ends all suppressions of an address that are in force now, and returns them, oldest first. The audit entry is written even if
+// there were none. Its Detail becomes their number, and its recipient, if it has none, that of the first.
 func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) (lifted []store.Suppression, err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err

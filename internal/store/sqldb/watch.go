@@ -143,7 +143,9 @@ var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
 
-// PausePrefixes implements PrefixWatcher.
+// PausePrefixes pauses the prefixes with too few approved codes, unless few codes of other prefixes are approved either. It returns the
+// new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
+// replicas may call it at once; a prefix is paused once.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of the lock committed.
@@ -154,7 +156,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused implements PrefixWatcher.
+// PrefixPaused returns the pause of an app's prefix that is in force now. False: there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
 	p, err = readFirstRow(ctx, db, prefixPauseTable.destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
 	if errors.Is(err, fault.NotFound) {
@@ -163,7 +165,7 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.Pre
 	return p, err == nil, err
 }
 
-// PrefixPauses implements PrefixWatcher.
+// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the log's clock.
 func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
@@ -178,7 +180,8 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 	return list, now, err
 }
 
-// LiftPrefix implements PrefixWatcher.
+// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the pause had ended before; nothing was
+// written. Error: fault.NotFound.
 func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Validated(act); err != nil {
@@ -197,7 +200,8 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 	return lifted, done && err == nil, err
 }
 
-// AcquireLease implements PrefixWatcher.
+// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of an earlier call, of any replica, has
+// not ended. Nothing releases it early.
 func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, acquireLeaseSQL, Args{"name": name, "lasts": lasts})
 }

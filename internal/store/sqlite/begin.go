@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Begin implements Outbox.
+// Begin implements sqldb.Native.
 func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
@@ -115,7 +115,7 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	return err
 }
 
-// Refused implements Refusals.
+// Refused implements sqldb.Native.
 func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	list := store.MergeRefusals(refusals)
 	return s.Write(ctx, func(q sqldb.Tx) error {
@@ -130,7 +130,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	})
 }
 
-// Attempt implements Verifications.
+// Attempt implements sqldb.Native.
 func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, at time.Time, err error) {
 	v, err = sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Verification, error) {
 		at = q.Now

@@ -60,12 +60,12 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 	return n, rows.Err()
 }
 
-// Read implements Engine.
+// Read implements sqldb.Engine.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return store.Unavailable(sqliteCause(f(sqldb.Tx{Conn: liteConn{ctx, s.readers}, Dialect: &words, Now: store.Micro(s.now())})))
 }
 
-// Run implements Engine.
+// Run implements sqldb.Engine.
 func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	return s.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {

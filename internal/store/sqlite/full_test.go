@@ -11,7 +11,7 @@ import (
 // A database that may not grow refuses at a statement, long before the commit.
 func TestSQLiteMayNotGrow(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	f.Admit(t, f.Intent(1))
 	var pages int
 	storetest.OK(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements Outbox.
+// Renew implements sqldb.Native.
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
@@ -22,7 +22,7 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	})
 }
 
-// Finish implements Outbox.
+// Finish implements sqldb.Native.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
@@ -79,7 +79,7 @@ INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason,
 SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test, @now, @now FROM sends s WHERE s.id = @id`
 )
 
-// Postpone implements Outbox.
+// Postpone implements sqldb.Native.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
@@ -94,7 +94,7 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 	})
 }
 
-// TakeOver implements Outbox.
+// TakeOver implements sqldb.Native.
 func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
 	if err != nil || !due {
@@ -123,7 +123,7 @@ func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, e
 	return err == nil && found[0], err
 }
 
-// RefundsDue implements Outbox.
+// RefundsDue implements sqldb.Native.
 func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
 	if err != nil || !due {
@@ -140,7 +140,7 @@ WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{
 	})
 }
 
-// AppEventEnded implements EventQueue.
+// AppEventEnded implements sqldb.Native.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {

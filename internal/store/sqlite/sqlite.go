@@ -14,7 +14,6 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
@@ -67,7 +66,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 
 func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, now: now}
-	s.DB = sqldb.DB{Dialect: words, Engine: s}
+	s.DB = sqldb.DB{Dialect: words, Engine: s, Native: s}
 	s.readers = readPool{DB: reader, fault: s.fault}
 	return s
 }
@@ -99,15 +98,12 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// Store is the database, feature by feature.
-func (s *DB) Store() store.Store { return store.New(s) }
-
-// Close implements Health.
+// Close implements sqldb.Engine.
 func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even if ctx
+// Write implements sqldb.Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even if ctx
 // ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	fault := s.fault(ctx, Asking)
@@ -146,34 +142,26 @@ func commitError(err error) error {
 	return store.Uncertain(sqliteCause(err))
 }
 
-// EnsurePartitions implements Expirer. A file needs no partitions.
+// EnsurePartitions implements sqldb.Native. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements Statistics. SQLite stores no counts; the empty transaction only reports whether the store can write.
+// CountHours implements sqldb.Native. SQLite stores no counts; the empty transaction only reports whether the store can write.
 func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error) {
 	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
 }
 
-// Erase implements Expirer. The erased data also leaves the file: freed space is overwritten (secure_delete), and the write-ahead
-// log is emptied unless a reader needs it.
-func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
-	if err := s.DB.Erase(ctx, h, keep, act); err != nil {
-		return err
-	}
-	return s.emptyWAL(ctx)
-}
+// SendsQuery implements sqldb.Engine.
+func (s *DB) SendsQuery(f sqldb.SendFilter) (string, []any) { return f.Query(words) }
 
-// Forget implements Expirer.
-func (s *DB) Forget(ctx context.Context) (n int, err error) {
-	if n, err = s.DB.Forget(ctx); err != nil || n == 0 {
-		return 0, err
-	}
-	return n, s.emptyWAL(ctx)
-}
+// DropPartition implements sqldb.Engine. A file has no partitions.
+func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 
-// emptyWAL copies the write-ahead log into the database file and empties it, unless a reader still needs it. After an error, the write
-// before it is committed all the same.
-func (s *DB) emptyWAL(ctx context.Context) error {
+// Partitions implements sqldb.Engine.
+func (s *DB) Partitions(context.Context) ([]store.Partition, error) { return nil, nil }
+
+// RemoveTraces implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only copies the write-ahead log into the
+// database file and empties it, unless a reader still needs it.
+func (s *DB) RemoveTraces(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.Unavailable(sqliteCause(err))
 }

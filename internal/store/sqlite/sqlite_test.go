@@ -100,7 +100,7 @@ func TestSQLiteSettings(t *testing.T) {
 // The wait for the one writer ends with the caller's patience, and then nothing was written.
 func TestSQLiteWaitForTheWriter(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	in := f.Intent(1)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
@@ -124,7 +124,7 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 // the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	err := log.Write(t.Context(), func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
@@ -144,7 +144,7 @@ INSERT INTO b VALUES (1)`)
 // No query of the flow reads a whole table.
 func TestSQLitePlans(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	in := f.Intent(1)
 	who := in.Send.Recipient
 	filter := func(f store.Filter) string {
@@ -201,7 +201,7 @@ func sqlitePlan(t *testing.T, log *DB, query string) string {
 
 func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.DB.(*DB)
+	log := f.Engine.(*DB)
 	a := f.Act()
 	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))

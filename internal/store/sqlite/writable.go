@@ -56,7 +56,7 @@ func sqliteCause(err error) error {
 	return err
 }
 
-// Ping implements Health. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees them
+// Ping implements sqldb.Native. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees them
 // before the commit, so that the file has free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {

@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 func accounts(t *testing.T, f *Fixture) {
@@ -57,7 +58,7 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	for range changes {
 		acts = append(acts, f.Act())
 	}
-	f.atOnce(t, len(changes), func(log store.Store, i int) (bool, error) {
+	f.atOnce(t, len(changes), func(log *sqldb.DB, i int) (bool, error) {
 		return true, log.ChangeAccount(t.Context(), "mei", changes[i], acts[i])
 	})
 	Equal(t, "after all", Must(f.Account(t.Context(), "mei"))(t), want)
@@ -266,10 +267,10 @@ func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 	for i := range acts {
 		acts[i] = f.Act()
 	}
-	Equal(t, "steps", f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+	Equal(t, "steps", f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
 		return log.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
 	}), 1)
-	Equal(t, "codes", f.atOnce(t, 8, func(log store.Store, i int) (bool, error) {
+	Equal(t, "codes", f.atOnce(t, 8, func(log *sqldb.DB, i int) (bool, error) {
 		return log.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])
 	}), 1)
 }

@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 func beginWrites(t *testing.T, f *Fixture) {
@@ -98,7 +99,7 @@ func badIntents(t *testing.T, f *Fixture) {
 }
 
 // Both is the fixture's log and its replica, in turn.
-func (f *Fixture) Both(i int) store.Store { return []store.Store{f.Store, f.Replica}[i%2] }
+func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%2] }
 
 func sixtyCallers(t *testing.T, f *Fixture) {
 	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {

@@ -9,11 +9,12 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
 )
 
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "counted", f.atOnce(t, 100, func(log store.Store, _ int) (bool, error) {
+	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, _ int) (bool, error) {
 		got, counted, _, err := log.Attempt(t.Context(), v.ID)
 		if !counted && got.Attempts != 5 {
 			t.Errorf("not counted, but told of %d attempts", got.Attempts)
@@ -30,7 +31,7 @@ func (f *Fixture) approve(t *testing.T, id string) {
 
 func cancelOrApprove(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "ends", f.atOnce(t, 50, func(log store.Store, i int) (bool, error) {
+	Equal(t, "ends", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
 		if i%4 > 1 {
 			return log.Approve(t.Context(), v.ID, store.NewEvent{})
 		}
@@ -56,7 +57,7 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 	f.approve(t, other.ID)
 	f.Pass(time.Second)
 	var winner atomic.Int32
-	Equal(t, "redeemed", f.atOnce(t, 50, func(log store.Store, i int) (bool, error) {
+	Equal(t, "redeemed", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
 		won, err := log.Redeem(t.Context(), v.ID, []byte{byte(i + 1)})
 		if won {
 			winner.Store(int32(i + 1))
@@ -245,7 +246,7 @@ func failuresAtOnce(t *testing.T, f *Fixture) {
 	for range 10 {
 		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
 	}
-	Equal(t, "counted", f.atOnce(t, 100, func(log store.Store, i int) (bool, error) {
+	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, i int) (bool, error) {
 		_, counted, _, err := log.Attempt(t.Context(), codes[i%10].ID)
 		return counted, err
 	}), gate.FailureLimit)

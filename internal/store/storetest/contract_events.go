@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // Telling is an event with an ID of its own, newer than those before.
@@ -100,7 +101,7 @@ func eventShares(t *testing.T, f *Fixture) {
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.AdmitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
 	f.EndAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
-	eachOnce(t, f, 60, func(log store.Store) (ids []uuid.UUID, err error) {
+	eachOnce(t, f, 60, func(log *sqldb.DB) (ids []uuid.UUID, err error) {
 		events, _, err := log.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})

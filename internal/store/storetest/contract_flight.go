@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // MustFinish finishes a send; want says whether it must change something.
@@ -132,7 +133,7 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 func takenOnce(t *testing.T, f *Fixture) {
 	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
-	eachOnce(t, f, 100, func(log store.Store) (ids []uuid.UUID, err error) {
+	eachOnce(t, f, 100, func(log *sqldb.DB) (ids []uuid.UUID, err error) {
 		work, err := log.TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
 		for _, w := range work {
 			ids = append(ids, w.Send.ID)
@@ -156,7 +157,7 @@ func endTogether(t *testing.T, f *Fixture) {
 		events[i] = f.Telling("send.sent")
 		sendOf[events[i].ID] = begun[i].Send.ID
 	}
-	changed := f.atOnce(t, n, func(_ store.Store, i int) (bool, error) {
+	changed := f.atOnce(t, n, func(_ *sqldb.DB, i int) (bool, error) {
 		switch h := Held(begun[i].Send.ID, 1); i % 4 {
 		case 0:
 			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i), Event: events[i]})
@@ -246,7 +247,7 @@ func claimsAtOnce(t *testing.T, f *Fixture) {
 			claims[i] = claim(1, f.Intent(1))
 		}
 		first := f.Serial == 50
-		Equal(t, "held", f.atOnce(t, 50, func(log store.Store, i int) (bool, error) {
+		Equal(t, "held", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
 			got, err := log.Claim(t.Context(), claims[i])
 			if first && got.State == store.ClaimHeld && got.SendID != claims[i].SendID {
 				t.Error("held with another's send")

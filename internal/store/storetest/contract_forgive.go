@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
 
@@ -284,7 +285,7 @@ func expiresAtOnce(t *testing.T, f *Fixture) {
 	var gone atomic.Int32
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {
 		before = gone.Load()
-		f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+		f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
 			expired, err := log.Expire(t.Context(), time.Hour, 3)
 			gone.Add(int32(expired.Rows))
 			return true, err

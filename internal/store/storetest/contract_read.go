@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // Refusal is one of recipient n.
@@ -91,7 +92,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 	for i := range rows {
 		rows[i] = f.Refusal(i, nil)
 	}
-	f.atOnce(t, 6, func(log store.Store, i int) (bool, error) {
+	f.atOnce(t, 6, func(log *sqldb.DB, i int) (bool, error) {
 		return true, log.Refused(t.Context(), append(slices.Clone(rows[i*40:]), rows[:i*40]...))
 	})
 	all := f.All(t)

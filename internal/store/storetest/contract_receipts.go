@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 func bySMS(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipient.SMS, recipient.SMS }
@@ -124,7 +125,7 @@ func duePollsShared(t *testing.T, f *Fixture) {
 	f.Pass(11 * time.Second)
 	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
 	f.Pass(39 * time.Second)
-	eachOnce(t, f, 40, func(log store.Store) (ids []string, err error) {
+	eachOnce(t, f, 40, func(log *sqldb.DB) (ids []string, err error) {
 		list, err := log.DuePolls(t.Context(), 3)
 		for _, p := range list {
 			ids = append(ids, p.ID)
@@ -171,7 +172,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := store.ProviderEventKinds[1:]
-	Equal(t, "recorded", f.atOnce(t, 24, func(log store.Store, i int) (bool, error) {
+	Equal(t, "recorded", f.atOnce(t, 24, func(log *sqldb.DB, i int) (bool, error) {
 		return log.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))

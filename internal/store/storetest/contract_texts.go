@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
 
@@ -215,7 +216,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	}
 	f.Pass(10 * time.Minute)
 	var n atomic.Int32
-	f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+	f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
 		started, err := log.PausePrefixes(t.Context(), watching)
 		n.Add(int32(len(started)))
 		return true, err
@@ -253,7 +254,7 @@ func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
 		return Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
 	}
-	Equal(t, "turns", f.atOnce(t, 8, func(log store.Store, _ int) (bool, error) {
+	Equal(t, "turns", f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
 		return log.AcquireLease(t.Context(), "work", time.Minute)
 	}), 1)
 	Equal(t, "another work", take(0, "other"), true)
@@ -322,7 +323,7 @@ func spendPeriods(t *testing.T, f *Fixture) {
 
 // Many at once, over two replicas and two accounts each: exactly as many as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
-	Equal(t, "let in", f.atOnce(t, 60, func(log store.Store, n int) (bool, error) {
+	Equal(t, "let in", f.atOnce(t, 60, func(log *sqldb.DB, n int) (bool, error) {
 		spent, _, err := log.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
 		return len(spent) > 0, err
 	}), 14)

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
 
@@ -43,27 +44,25 @@ func (c *TestClock) Step(d time.Duration) {
 
 // Fixture is a log under test with its clock, and a second one on the same rows.
 type Fixture struct {
-	store.Store
-	DB      database
-	Replica store.Store
-	Other   database // of the replica
+	*sqldb.DB
+	Replica *sqldb.DB
 	step    func(time.Duration)
 	Now     time.Time // of the log's clock, as tests follow it with pass
 	Serial  uint64
 }
 
 // database is Postgres or SQLite.
-type database interface{ Store() store.Store }
+type database interface{ Store() *sqldb.DB }
 
 // NewFixture is a fixture without a replica, on the present.
-func NewFixture(db database) *Fixture { return &Fixture{Store: db.Store(), DB: db} }
+func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
 // Reopen goes on with another database.
-func (f *Fixture) Reopen(db database) { f.Store, f.DB = db.Store(), db }
+func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
 
 // Beside gives the fixture a replica.
 func (f *Fixture) Beside(other database) *Fixture {
-	f.Replica, f.Other = other.Store(), other
+	f.Replica = other.Store()
 	return f
 }
 
@@ -168,7 +167,7 @@ func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent)
 		intents[i] = intent(i)
 	}
 	begun = make([]store.Begun, n)
-	return begun, f.atOnce(t, n, func(log store.Store, i int) (did bool, err error) {
+	return begun, f.atOnce(t, n, func(log *sqldb.DB, i int) (did bool, err error) {
 		begun[i], err = log.Begin(t.Context(), intents[i])
 		return begun[i].Admitted, err
 	})
@@ -190,7 +189,7 @@ func (f *Fixture) EndAll(t *testing.T, sends []store.Begun, outcome func(i int) 
 		outcomes[i] = outcome(i)
 		outcomes[i].Held = Held(sends[i].Send.ID, 1)
 	}
-	Equal(t, "finished", f.atOnce(t, len(sends), func(log store.Store, i int) (bool, error) { return log.Finish(t.Context(), outcomes[i]) }),
+	Equal(t, "finished", f.atOnce(t, len(sends), func(log *sqldb.DB, i int) (bool, error) { return log.Finish(t.Context(), outcomes[i]) }),
 		len(sends))
 }
 
@@ -306,7 +305,7 @@ func Together(n int, f func(i int)) {
 }
 
 // atOnce makes n calls at once, in turn of the log and of its replica, and returns how many said yes.
-func (f *Fixture) atOnce(t *testing.T, n int, call func(log store.Store, i int) (bool, error)) int {
+func (f *Fixture) atOnce(t *testing.T, n int, call func(log *sqldb.DB, i int) (bool, error)) int {
 	t.Helper()
 	var yes atomic.Int32
 	Together(n, func(i int) {
@@ -322,7 +321,7 @@ func (f *Fixture) atOnce(t *testing.T, n int, call func(log store.Store, i int) 
 }
 
 // eachOnce has eight callers take what there is, and ends the test unless each of so many was taken, and by one.
-func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(log store.Store) ([]K, error)) {
+func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(log *sqldb.DB) ([]K, error)) {
 	t.Helper()
 	var mu sync.Mutex
 	taken := map[K]int{}
