@@ -30,24 +30,28 @@ local function in_doubt(key, now)
   return doubtful - (call('ZSCORE', key, '') or 0) > now
 end
 
--- Returns the epoch of this server, at least 1: its replication ID, which changes when it starts and when it is promoted, plus the number
--- of the log's source and clock. If the user may not run INFO, only the latter changes the epoch.
+-- Returns the epoch of this server, at least 1: its replication ID, which changes when it starts and when it is promoted, plus a number:
+-- of the clocks, or since when a family is divided as it is. If the user may not run INFO, only the number changes the epoch.
 local replid
-local function server_epoch(source)
+local function server_epoch(number)
   if not replid then
     local info, name = redis.pcall('INFO', 'replication'), 'master_replid:'
     local _, last = string.find(type(info) == 'string' and info or '', name, 1, true)
     replid = last and tonumber(string.sub(info, last + 1, last + 7), 16) or 0
   end
-  return (replid + source) % epochs + 1
+  return (replid + number) % epochs + 1
 end
 
--- Reports whether a mark with this score holds for a source, with at least so many seconds. The epochs may differ by two, since each
--- process measures the clocks by itself.
-local function complete(score, source, least)
+-- Reports whether two numbers of clocks, or two epochs, are the same. They may differ by two, since each process measures the clocks by itself.
+local function same(a, b)
+  local apart = (a - b) % epochs
+  return math.min(apart, epochs - apart) <= 2
+end
+
+-- Reports whether a mark with this score holds for a number, with at least so many seconds.
+local function complete(score, number, least)
   local marked, seconds = read_mark(score)
-  local apart = (marked - server_epoch(source)) % epochs
-  return marked > 0 and seconds >= least and math.min(apart, epochs - apart) <= 2
+  return marked > 0 and seconds >= least and same(marked, server_epoch(number))
 end
 
 -- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much earlier.
@@ -74,6 +78,27 @@ local function extend(key, till, new)
   if call('PEXPIREAT', key, till, new and 'NX' or 'GT') == 0 then
     call('PEXPIREAT', key, till, new and 'GT' or 'NX')
   end
+end
+
+-- A family is a hash: by which mapping and clocks its buckets were last written, and since when that is so. The instant is negative if no
+-- other mapping was before.
+
+-- Returns since when a family has its mapping and clocks, 0 if it has none, and whether they are the given ones.
+local function read_family(key, mapping, clocks)
+  local last = call('HMGET', key, 'mapping', 'clocks', 'since')
+  return tonumber(last[3]) or 0, last[1] == mapping and same(last[2], clocks), last[1] and last[1] ~= mapping
+end
+
+-- Notes that a bucket of the family is written by this mapping and clocks. Returns since when that is so, and what read_family returned. If
+-- the two differ, all marks of the family have ended.
+local function claim(key, mapping, clocks, keep, now)
+  local before, own, other = read_family(key, mapping, clocks)
+  local since = own and before or (other or before > 0) and now or -now
+  if not own then
+    call('HSET', key, 'mapping', mapping, 'clocks', whole(clocks), 'since', whole(since))
+  end
+  extend(key, now + keep, before == 0)
+  return since, before
 end
 
 -- Sets a key's expiry to the end of its last member: the end of a tombstone, or keep after an event. It never makes the expiry

@@ -34,7 +34,7 @@ func (w *world) complete(what, source string, rules ...Rule) {
 
 func (w *world) restore(epoch string, keep time.Duration, events ...Event) {
 	w.t.Helper()
-	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: epoch, Events: events}))
+	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Epoch: epoch, Mapping: "login", Events: events}))
 }
 
 // many are events of one instant with different IDs.
@@ -127,7 +127,7 @@ func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 // restored restores ann's bucket, with 10 s of doubt if it lacked an event, and compares whether it is complete then.
 func (w *world) restored(what string, complete bool, events ...Event) {
 	w.t.Helper()
-	h := History{Bucket: ann(), Keep: time.Hour, DoubtFor: 10 * time.Second, Read: w.now, Events: events}
+	h := History{Bucket: ann(), Keep: time.Hour, Mapping: "login", DoubtFor: 10 * time.Second, Read: w.now, Events: events}
 	h.Epoch = w.logged("login", perHour).Incomplete[Recipient]
 	must(w.t, w.Restore(w.t.Context(), h))
 	same(w.t, what+": complete", len(w.logged("login", perHour).Incomplete) == 0, complete)
@@ -208,14 +208,14 @@ func TestRecord(t *testing.T) {
 func TestQuota11OnlyRestoreMarks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"one", w.now}}))
-		epoch := w.lacking("recorded", "login", perHour)
-		w.restore("", time.Hour)
-		w.lacking("restored for no epoch", "login", perHour)
-		w.restore(epoch+"1", time.Hour)
+		w.lacking("recorded", "login", perHour)
+		w.restore("", time.Hour, Event{"two", w.now})
+		epoch := w.lacking("restored for no epoch", "login", perHour)
+		w.restore("1", time.Hour)
 		w.lacking("restored for another epoch", "login", perHour)
 		w.restore(epoch, time.Hour, w.many(2500)...)
 		w.complete("restored in several steps", "login", perHour)
-		same(t, "used", w.peek(perHour).Rules[0].Used, 2501)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 2502)
 	})
 }
 
@@ -272,7 +272,8 @@ func (w *world) marks(source string, ahead time.Duration) (epoch string) {
 func TestQuota11AMarkIsOfItsClocks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		for _, ahead := range []time.Duration{0, 24*time.Hour + 333*time.Millisecond, -25 * time.Hour} {
-			w.restore(w.marks("login", ahead+time.Hour), time.Hour)
+			h := History{Bucket: ann(), Keep: time.Hour, Epoch: w.marks("login", ahead+time.Hour), Mapping: "login", Ahead: ahead + time.Hour}
+			must(t, w.Restore(t.Context(), h))
 			for by, want := range map[time.Duration]bool{0: true, 500: true, -500: true, 750: false, -750: false, 300_000: false, -300_000: false} {
 				same(t, fmt.Sprintf("complete %d ms from %v", by, ahead), w.marks("login", ahead+time.Hour+by*time.Millisecond) == "", want)
 			}
@@ -280,21 +281,62 @@ func TestQuota11AMarkIsOfItsClocks(t *testing.T) {
 	})
 }
 
-// A Take for another source, as of a replica with another file, ends the mark; one for the same does not, nor does it end a doubt.
-func TestQuota11ATakeForAnotherSourceEndsTheMark(t *testing.T) {
+// Callers that map the same events to different buckets of a family, as replicas with different files do, end each other's marks: whatever
+// one writes, and whichever bucket it writes to. None is made until what the other one took before is in the log.
+func TestQuota11AWriteByAnotherMappingEndsTheMarksOfTheFamily(t *testing.T) {
+	other := InFamily(Bucket("recipient", "ann"), "another policy")
+	take := func(w *world, bucket, mapping string, ahead time.Duration) {
+		w.t.Helper()
+		r := Request{ID: w.id(), Rules: []Rule{perHour}, Buckets: map[Scope]string{Recipient: bucket}, Logged: map[Scope]string{Recipient: mapping}, Ahead: ahead}
+		must(w.t, second(w.Take(w.t.Context(), r)))
+	}
+	for name, c := range map[string]struct {
+		write func(w *world)
+		ends  bool
+		doubt time.Duration
+	}{
+		"a take by the same mapping":      {func(w *world) { take(w, ann(), "login", 0) }, false, 0},
+		"to another bucket":               {func(w *world) { take(w, other, "login", 0) }, false, 0},
+		"of another recipient":            {func(w *world) { take(w, buckets("ben", "")[Recipient], "gift", 0) }, false, 0},
+		"a take by another":               {func(w *world) { take(w, ann(), "gift", 0) }, true, 10 * time.Second},
+		"by another, to another bucket":   {func(w *world) { take(w, other, "gift", 0) }, true, 10 * time.Second},
+		"by another, and by the same":     {func(w *world) { take(w, other, "gift", 0); w.pass(time.Second); take(w, other, "login", 0) }, true, 10 * time.Second},
+		"by other clocks":                 {func(w *world) { take(w, other, "login", time.Minute) }, true, 0},
+		"by another, and by other clocks": {func(w *world) { take(w, other, "gift", 0); w.pass(time.Second); take(w, other, "gift", time.Minute) }, true, 10 * time.Second},
+		"a record by another": {func(w *world) {
+			must(w.t, w.Restore(w.t.Context(), History{Bucket: other, Keep: time.Hour, Mapping: "gift", Events: []Event{{w.id(), w.now}}}))
+		}, true, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, w *world) {
+				take(w, ann(), "login", 0)
+				counted := Event{fmt.Sprintf("\x00\xff\r\n%012d", w.ids), w.now}
+				w.pass(time.Minute)
+				w.restored("at first", true, counted)
+				c.write(w)
+				same(t, "complete after it", w.marks("login", 0) == "", !c.ends)
+				if !c.ends {
+					return
+				}
+				must(t, w.Reset(t.Context(), ann()))
+				must(t, w.Record(t.Context(), ann(), time.Hour, []Event{counted}))
+				w.restored("at once", c.doubt == 0, counted)
+				if c.doubt > 0 {
+					w.pass(c.doubt - µs)
+					w.restored("until the other's takes are in the log", false, counted)
+					w.pass(µs)
+					w.restored("afterwards", true, counted)
+				}
+			})
+		})
+	}
+}
+
+// The doubt of a bucket stays, whatever takes.
+func TestQuota11ATakeEndsNoDoubt(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		take := func(source string) {
-			_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{perHour}, Buckets: buckets("ann", ""), Logged: map[Scope]string{Recipient: source}})
-			must(t, err)
-		}
-		w.restore(w.marks("login", 0), time.Hour)
-		take("login")
-		same(t, "after a take for the same", w.marks("login", 0), "")
-		take("gift")
-		same(t, "complete after a take for another", w.marks("login", 0) == "", false)
-		w.flush()
 		w.restored("lacking an event", false, Event{"old", w.now.Add(-time.Minute)})
-		take("gift")
+		w.take(perHour)
 		w.restored("in doubt all the same", false, Event{"old", w.now.Add(-time.Minute)})
 	})
 }

@@ -52,7 +52,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	defer m.lock(p.buckets)()
+	defer m.lock(p.keys(p.buckets))()
 	now := m.now().UnixMicro()
 	m.bringBack(p.buckets, now)
 	held := make([]bool, len(p.buckets))
@@ -75,11 +75,11 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	}
 	for i, name := range p.buckets {
 		if !held[i] && p.keeps[i] > 0 {
+			if p.checks[i].inFamily {
+				m.claim(p.division, p.keeps[i], now)
+			}
 			b := m.findOrAdd(name, now)
 			b.prune(now, p.keeps[i])
-			if a := p.checks[i]; a.scope != "" && b.mark.epoch > 0 && !b.complete(completenessCheck{source: a.source}) { // the mark's source may lack this event
-				b.mark = completeness{}
-			}
 			b.add(req.ID, now)
 			b.setExpiry(p.keeps[i])
 		}
@@ -95,7 +95,7 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	defer m.lock(p.buckets)()
+	defer m.lock(p.keys(p.buckets))()
 	now := m.now().UnixMicro()
 	m.bringBack(p.buckets, now)
 	d := m.states(p, now)

@@ -12,6 +12,7 @@ type bucket struct {
 	index     map[string]int64 // instant of each ID; nil up to indexed events
 	refunds   *refunds         // nil without refunds
 	mark      completeness     // whether the bucket has all events that the log has
+	divided   *divided         // of a family; else nil
 	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
 }
 
@@ -22,18 +23,40 @@ type completeness struct {
 	doubtUntil int64 // µs since 1970; until then no mark is set: the bucket lost events, and the log may not have all of them yet
 }
 
-// epoch identifies the run of this limiter, the source of the log's events and the clocks. A process is one run, at whose start all
-// buckets are empty.
-func (a completenessCheck) epoch() int64 { return a.source + 1 }
+// complete reports whether the bucket is marked as having all events of the last need, in this epoch.
+func (b *bucket) complete(need time.Duration, epoch int64) bool {
+	return b != nil && b.mark.epoch > 0 && b.mark.covers >= need && sameNumber(b.mark.epoch, epoch)
+}
 
-// complete reports whether the bucket is marked as having all events that the check needs. The epochs may differ by two, since each
-// process measures the clocks by itself.
-func (b *bucket) complete(a completenessCheck) bool {
-	if b == nil || b.mark.epoch == 0 || b.mark.covers < a.need {
-		return false
+// divided is by which mapping and clocks the buckets of a family were last written, and since when.
+type divided struct {
+	division
+	since int64 // µs since 1970, negative if no other mapping was before
+}
+
+// readFamily returns since when a family is divided as it is, 0 if that is unknown, and whether it is by d.
+func (m *Memory) readFamily(d division, now int64) (since int64, own bool) {
+	b := m.find(d.family, now)
+	if b == nil {
+		return 0, false
 	}
-	apart := modulo(b.mark.epoch - a.epoch())
-	return min(apart, epochs-apart) <= 2
+	return b.divided.since, b.divided.mapping == d.mapping && sameNumber(b.divided.clocks, d.clocks)
+}
+
+// claim notes that a bucket of the family is written by d. It returns since when that is so, and what readFamily returned. If the two
+// differ, all marks of the family have ended.
+func (m *Memory) claim(d division, keep time.Duration, now int64) (since, before int64) {
+	before, own := m.readFamily(d, now)
+	b := m.findOrAdd(d.family, now)
+	if !own {
+		since = -now
+		if before > 0 || b.divided != nil && b.divided.mapping != d.mapping {
+			since = now
+		}
+		b.divided = &divided{d, since}
+	}
+	b.expiresAt = max(b.expiresAt, now+keep.Microseconds())
+	return b.divided.since, before
 }
 
 // bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier.

@@ -22,21 +22,26 @@ func (m *Memory) Restore(_ context.Context, h History) error {
 	if len(h.Events) == 0 && epoch == 0 {
 		return nil
 	}
-	return m.updateEach([]string{h.Bucket}, func(name string, now int64) {
-		b := m.findOrAdd(name, now)
-		b.bringBack(now)
-		b.prune(now, h.Keep) // Take never prunes a bucket that it does not count in
-		had, lacked := b.record(h, now)
-		foreign := b.takeOut(h)
-		switch {
-		case lacked && h.DoubtFor > 0:
-			b.mark = completeness{doubtUntil: now + h.DoubtFor.Microseconds()}
-		case epoch > 0 && !foreign && (h.DoubtFor == 0 || had && b.mark.doubtUntil <= now):
-			b.mark = completeness{epoch: epoch, covers: h.Keep}
-			b.expiresAt = max(b.expiresAt, now+h.Keep.Microseconds())
-		}
-		b.setExpiry(h.Keep)
-	})
+	d, since, before := divisionOf(h.Bucket, h.Mapping, h.Ahead), int64(0), int64(0)
+	defer m.lock(d.keys([]string{h.Bucket}))()
+	now := m.now().UnixMicro()
+	if d.family != "" {
+		since, before = m.claim(d, h.Keep, now)
+	}
+	b := m.findOrAdd(h.Bucket, now)
+	b.bringBack(now)
+	b.prune(now, h.Keep) // Take never prunes a bucket that it does not count in
+	had, lacked := b.record(h, now)
+	foreign := b.takeOut(h)
+	switch {
+	case lacked && h.DoubtFor > 0:
+		b.mark = completeness{doubtUntil: now + h.DoubtFor.Microseconds()}
+	case epoch > 0 && !foreign && since <= now-h.DoubtFor.Microseconds() && (h.DoubtFor == 0 || had && b.mark.doubtUntil <= now):
+		b.mark = completeness{epoch: modulo(epoch-1+since-before) + 1, covers: h.Keep}
+		b.expiresAt = max(b.expiresAt, now+h.Keep.Microseconds())
+	}
+	b.setExpiry(h.Keep)
+	return nil
 }
 
 // record adds the events that still count and are not refunded. had: the bucket already had at least one of them; lacked: at least
@@ -83,13 +88,18 @@ func (b *bucket) takeOut(h History) (foreign bool) {
 // incomplete returns the scopes of Request.Logged whose buckets are not marked as complete, each with its epoch; nil if all are.
 func (m *Memory) incomplete(p plan, now int64) (scopes map[Scope]string) {
 	for i, a := range p.checks {
-		if a.scope == "" || m.find(p.buckets[i], now).complete(a) {
+		number, own := p.clocks, true
+		if a.inFamily {
+			number, own = m.readFamily(p.division, now)
+		}
+		epoch := modulo(number) + 1 // a process is one run of the server, at whose start all buckets are empty
+		if a.scope == "" || own && m.find(p.buckets[i], now).complete(a.need, epoch) {
 			continue
 		}
 		if scopes == nil {
 			scopes = map[Scope]string{}
 		}
-		scopes[a.scope] = strconv.FormatInt(a.epoch(), 10)
+		scopes[a.scope] = strconv.FormatInt(epoch, 10)
 	}
 	return scopes
 }

@@ -73,8 +73,9 @@ type Request struct {
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
-	// Logged are the scopes whose events are also in a log. The value names the part of the log from which the bucket is restored, its
-	// source. Decision.Incomplete lists those of them whose buckets may lack events.
+	// Logged are the scopes whose events are also in a log. Decision.Incomplete lists those of them whose buckets may lack events. The value
+	// names the caller's mapping of events to the buckets of the family; see InFamily. While callers use several, buckets are Incomplete
+	// whenever another mapping than the caller's was the last one to write to the family. Empty, or without a family: all callers map alike.
 	Logged map[Scope]string
 	// Ahead is by how much the limiter's clock is ahead of the log's, as the caller measured it. A bucket that was marked as complete when
 	// the difference was another, by 0.75 s or more, is Incomplete: its instants may be of another clock.
@@ -86,7 +87,10 @@ type History struct {
 	Bucket string
 	Keep   time.Duration // how far back it reaches: at least LongestKeep of the bucket's rules
 	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing, take nothing out
-	Events []Event       // on the limiter's clock; older ones than Keep may be among them
+	// Mapping and Ahead are the value of Request.Logged and Request.Ahead by which Bucket was chosen. Mapping is empty without a family.
+	Mapping string
+	Ahead   time.Duration
+	Events  []Event // on the limiter's clock; older ones than Keep may be among them
 
 	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost other events
 	// that the log does not have yet. A bucket that had none of the events is not marked either.
@@ -124,7 +128,7 @@ type Decision struct {
 	Rules    []State   // in the order of the request
 
 	// Incomplete are the scopes of Request.Logged whose buckets may lack events: they were never restored, or for a shorter
-	// time, from another source, or before the server restarted or failed over. The value is the server's epoch, for
+	// time, by another mapping, or before the server restarted or failed over. The value is the server's epoch, for
 	// History.Epoch. Set by Peek, and by Take if it refuses. With missing events, a wait may be too short.
 	Incomplete map[Scope]string
 }
@@ -211,7 +215,8 @@ type Limiter interface {
 
 	// Restore is Record of all events that a log has of a bucket; it also marks the bucket as complete in History.Epoch. The mark is
 	// lost when events are: with the key, or with the server's memory; it has no effect in another epoch, which begins with a
-	// restart or a failover, or for another source or Request.Ahead; a Take for another one ends it. See History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
+	// restart or a failover, or for another Request.Ahead. In a family, it ends when a Take or a Restore has another mapping or Ahead than
+	// the last one; after another mapping none is made for History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
 	Restore(ctx context.Context, h History) error
 
 	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.

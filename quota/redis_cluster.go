@@ -22,6 +22,9 @@ func (p plan) split() []part {
 	parts := make([]part, len(p.buckets))
 	for i := range parts {
 		parts[i].buckets, parts[i].keeps, parts[i].checks = p.buckets[i:i+1], p.keeps[i:i+1], p.checks[i:i+1]
+		if parts[i].clocks = p.clocks; p.checks[i].inFamily {
+			parts[i].division = p.division
+		}
 	}
 	for i, b := range p.bucketOf {
 		one := &parts[b]

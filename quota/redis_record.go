@@ -44,11 +44,13 @@ func (h History) settled() int64 {
 }
 
 func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch int64, settled int64) error {
-	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled}
+	d := divisionOf(h.Bucket, h.Mapping, h.Ahead)
+	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled, d.mapping, d.clocks}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}
-	return r.write(ctx, r.record, []string{h.Bucket}, args...)
+	_, err := r.run(ctx, r.record, d.keys([]string{h.Bucket}), args)
+	return err
 }
 
 // parseEpoch parses an epoch of Decision.Incomplete; 0 for anything else, such as "".

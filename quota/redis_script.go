@@ -35,10 +35,14 @@ const (
 // scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a tombstone; 0: none. near is a guess of the
 // server's time: the script gets the calendar periods around near, and finds the current one by its own clock.
 func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
-	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
-	numbers = append(numbers, tombstone.Microseconds())
+	numbers := make([]int64, 0, 2+2*len(p.keeps)+10*len(p.rules))
+	numbers = append(numbers, tombstone.Microseconds(), p.clocks)
 	for i, keep := range p.keeps {
-		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.checks[i].need)), p.checks[i].source)
+		seconds := int64(Seconds(p.checks[i].need))
+		if p.checks[i].inFamily {
+			seconds = -seconds
+		}
+		numbers = append(numbers, keep.Microseconds(), seconds)
 	}
 	for i, rule := range p.rules {
 		bucket := int64(p.bucketOf[i] + 1)
@@ -48,7 +52,7 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 		numbers = append(numbers, bucket, int64(rule.Limit))
 		numbers = rule.appendCutoffs(numbers, near)
 	}
-	args := append(make([]any, 0, 2+len(numbers)), id, mode)
+	args := append(make([]any, 0, 3+len(numbers)), id, mode, p.mapping)
 	for i := range numbers {
 		args = append(args, &numbers[i]) // a pointer saves one allocation for each number
 	}

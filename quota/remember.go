@@ -39,6 +39,7 @@ type cacheShard struct {
 type refusal struct {
 	rules    []Rule
 	buckets  []string // of each rule
+	logged   map[Scope]string
 	ahead    time.Duration
 	version  uint64 // of the buckets, before the limiter was called
 	answer   Decision
@@ -48,7 +49,7 @@ type refusal struct {
 }
 
 // Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms.
-// Meanwhile Take returns it for the same rules, buckets and Request.Ahead (to 250 ms), with waits reduced by the time that has passed on
+// Meanwhile Take returns it for the same rules, buckets, Request.Logged and Request.Ahead (to 250 ms), with waits reduced by the time that has passed on
 // the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
 //
 // Changes to the buckets by calls of this Remembering take effect at once; those by other processes within 250 ms. An ID that this
@@ -103,7 +104,7 @@ func (m *Remembering) takeUncached(ctx context.Context, req Request, key uint64)
 	}
 	if life := d.cacheFor(); life > 0 && key != 0 {
 		m.putRefusal(key, &refusal{
-			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), ahead: req.Ahead, version: version, answer: d.aged(0),
+			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), logged: req.Logged, ahead: req.Ahead, version: version, answer: d.aged(0),
 			heard: m.now(), until: asked.Add(life),
 		})
 	} else {

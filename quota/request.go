@@ -2,7 +2,6 @@ package quota
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -22,26 +21,50 @@ type plan struct {
 	keeps    []time.Duration     // how long each bucket keeps events; 0 if it is only read
 	bucketOf []int               // for each rule, the index of its bucket
 	checks   []completenessCheck // for each bucket, whether to check its completeness
+	division
 }
 
-// completenessCheck asks the limiter whether a bucket has all events of the last need that a part of the log has. An empty scope: no check.
+// completenessCheck asks the limiter whether a bucket has all events of the last need that the log has. An empty scope: no check.
 type completenessCheck struct {
-	scope  Scope
-	need   time.Duration
-	source int64 // number of the part and of the clocks' difference, below epochs
+	scope    Scope
+	need     time.Duration
+	inFamily bool
 }
 
-// epochs is how many epochs and sources there are; clockUnit is by how much Request.Ahead must differ for the next one.
+// division is how a caller divides the events of the log among the buckets of a family, and by which clocks.
+type division struct {
+	family, mapping string // both empty if all callers divide alike
+	clocks          int64  // number of the clocks' difference, below epochs
+}
+
+// divisionOf returns the division of a bucket.
+func divisionOf(bucket, mapping string, ahead time.Duration) division {
+	d := division{clocks: modulo(int64(ahead.Round(clockUnit) / clockUnit))}
+	if family := familyOf(bucket); family != "" && mapping != "" {
+		d.family, d.mapping = family, mapping
+	}
+	return d
+}
+
+// keys returns the buckets and, last, the family, if there is one.
+func (d division) keys(buckets []string) []string {
+	if d.family == "" {
+		return buckets
+	}
+	return append(slices.Clip(buckets), d.family)
+}
+
+// epochs is how many epochs and numbers of clocks there are; clockUnit is by how much Request.Ahead must differ for the next one.
 const (
 	epochs    = 1<<28 - 1
 	clockUnit = 250 * time.Millisecond
 )
 
-// sourceNumber returns the number of a source while the limiter's clock is ahead of the log's; it is the same in every process.
-func sourceNumber(source string, ahead time.Duration) int64 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(source))
-	return modulo(int64(h.Sum32()) + int64(ahead.Round(clockUnit)/clockUnit))
+// sameNumber reports whether two numbers of clocks, or two epochs, are the same. They may differ by two, since each process measures the
+// clocks by itself.
+func sameNumber(a, b int64) bool {
+	apart := modulo(a - b)
+	return min(apart, epochs-apart) <= 2
 }
 
 func modulo(n int64) int64 { return (n%epochs + epochs) % epochs }
@@ -89,8 +112,12 @@ func newPlan(rules []Rule, req Request) (plan, error) {
 		if r.Scope.Counted() {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
 		}
-		if source, ok := req.Logged[r.Scope]; ok {
-			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), sourceNumber(source, req.Ahead)}
+		if mapping, ok := req.Logged[r.Scope]; ok {
+			d := divisionOf(p.buckets[b], mapping, req.Ahead)
+			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), d.family != ""}
+			if p.clocks = d.clocks; d.family != "" {
+				p.division = d
+			}
 		}
 	}
 	return p, nil

@@ -1,9 +1,9 @@
 -- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a refused one in none.
 --
--- KEYS are the buckets. ARGV:
---   the ID; 'take', or 'look' to write nothing; how long a refused ID gets a tombstone, 0 for none
---   for each bucket: how long it keeps events, 0 if it is only read; for how many past seconds it must be complete, 0 for no check; the
---     number of the source in the log that has its events too
+-- KEYS are the buckets, and last the family, unless the mapping is ''. ARGV:
+--   the ID; 'take', or 'look' to write nothing; the caller's mapping; how long a refused ID gets a tombstone, 0 for none; its clocks
+--   for each bucket: how long it keeps events, 0 if it is only read; for how many past seconds it must be complete, 0 for no check,
+--     negative if it is one of the family
 --   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one of
 --     its window
 --     0 and the starts of four calendar periods around now
@@ -14,7 +14,8 @@
 -- the oldest of them, and the one that must leave before the next is admitted; 0 for none. After a refusal or a look, there follow
 -- for each bucket to check: 0 if it is marked as complete, else the server's epoch, for record.lua.
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
-local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
+local id, writes, tombstone, mapping, clocks, now = ARGV[1], ARGV[2] == 'take', ARGV[4] + 0, ARGV[3], ARGV[5] + 0, clock()
+local family = mapping ~= '' and table.remove(KEYS)
 
 -- Read all members of each bucket with one command if they are few, as they nearly always are. The ID is ignored in a bucket that is
 -- only read. A bucket that counts the ID already does not decide, and does not count it again.
@@ -22,7 +23,7 @@ local few, buckets, code = 16, {}, UNCHANGED
 local gone = false
 for i = 1, #KEYS do
   local key = KEYS[i]
-  local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
+  local keep, size, newest, mark, at = ARGV[2 * i + 4] + 0, call('ZCARD', key), {}, nil, nil
   local stale = size > few -- there may be an event older than keep, a tombstone or the mark
   if size > few then
     mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
@@ -49,14 +50,14 @@ for i = 1, #KEYS do
   local adds = counts and not counted
   code = adds and ADMITTED or code
   buckets[i] = {key = key, new = size == 0, all = size <= few, keep = keep, newest = newest, mark = mark, counted = counted, adds = adds,
-    stale = stale}
+    stale = stale, seconds = ARGV[2 * i + 5] + 0}
 end
 if gone then
   return {REFUNDED, now}
 end
 
 -- For each rule, find its cutoff: events up to it no longer count.
-local refused, rules, a = false, {}, 4 + 3 * #KEYS
+local refused, rules, a = false, {}, 6 + 2 * #KEYS
 while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
@@ -100,8 +101,8 @@ for i = 1, #buckets do
     if b.stale then
       prune(b.key, b.keep, now, b.mark)
     end
-    if ARGV[3 * i + 2] + 0 > 0 and read_mark(b.mark) > 0 and not complete(b.mark, ARGV[3 * i + 3] + 0, 0) then
-      call('ZREM', b.key, '') -- the mark's source may lack this event
+    if b.seconds < 0 then
+      claim(family, mapping, clocks, b.keep, now)
     end
     call('ZADD', b.key, whole(now), id)
     table.insert(b.newest, 1, now)
@@ -122,9 +123,12 @@ for i = 1, #rules do
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
 end
 for i = 1, #buckets do
-  local b, seconds, source = buckets[i], ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
-  if seconds > 0 and (code == REFUSED or not writes) then
-    answer[#answer + 1] = complete(b.mark, source, seconds) and 0 or server_epoch(source)
+  local b, number, own = buckets[i], clocks, true
+  if b.seconds ~= 0 and (code == REFUSED or not writes) then
+    if b.seconds < 0 then
+      number, own = read_family(family, mapping, clocks)
+    end
+    answer[#answer + 1] = own and complete(b.mark, number, math.abs(b.seconds)) and 0 or server_epoch(number)
   end
 end
 return answer

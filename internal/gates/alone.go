@@ -15,7 +15,7 @@ import (
 // of a bad request.
 func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, error) {
 	buckets := s.Buckets()
-	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: LogSources(s.Purpose)}, g.shared.Peek)
+	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: Logged(s.Purpose)}, g.shared.Peek)
 	if err == nil {
 		d, err = g.CompleteFromLog(ctx, s, d)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"sendcode/internal/policy"
@@ -22,14 +21,9 @@ import (
 // limiter, so they need no such time.
 const DoubtFor = 10 * time.Second
 
-// LogSources returns Request.Logged for a purpose: the recipient's events are those of all purposes that share its policy, so their names
-// are the source. A bucket marked for other purposes is not complete.
-func LogSources(p policy.Purpose) map[quota.Scope]string {
-	shares := p.Shares
-	if !slices.IsSorted(shares) {
-		shares = slices.Sorted(slices.Values(shares))
-	}
-	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
+// Logged returns Request.Logged for a purpose: which policy each purpose has says in which of the recipient's buckets its sends count.
+func Logged(p policy.Purpose) map[quota.Scope]string {
+	return map[quota.Scope]string{quota.Recipient: p.Mapping, quota.Failures: ""}
 }
 
 // CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter
@@ -49,7 +43,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 		if err != nil {
 			return d, err
 		}
-		h.Bucket, h.Epoch, events[scope] = buckets[scope], d.Incomplete[scope], h.Events
+		h.Bucket, h.Epoch, h.Ahead, events[scope] = buckets[scope], d.Incomplete[scope], ahead, h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
@@ -82,7 +76,7 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	var err error
 	asked := g.now()
 	if scope == quota.Recipient {
-		h.Keep, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), DoubtFor, d.At
+		h.Keep, h.Mapping, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), s.Purpose.Mapping, DoubtFor, d.At
 		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock,
 			func() time.Time { return d.At.Add(g.now().Sub(asked)) })
 	} else {

@@ -290,5 +290,15 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 		}
 		send(r.Svc, "login")
 		look(r.Svc, "a full hour", "login", "[0]", time.Hour-10*time.Second)
+		r.Sleep(time.Hour)
+		send(r.Svc, "login")
+		r.Sleep(10 * time.Second)
+		for range 2 {
+			look(r.Svc, "with a mark", "login", "[2]", 0)
+		}
+		wrong(r.Svc)
+		send(other, "login") // by the right file: counts where r.Svc does not look for the purpose gift, and its bucket stays marked
+		right(r.Svc)
+		look(r.Svc, "after a send", "login", "[1]", 0)
 	})
 }

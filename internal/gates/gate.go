@@ -280,18 +280,18 @@ func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) er
 	return g.local.Refund(ctx, id, buckets...)
 }
 
-// Record adds a send that the log admitted alone to a bucket of the limiter. Its instant is on the log's clock.
-func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+// Record adds sends that the log admitted alone to a bucket of the limiter. Their instants are on the log's clock.
+func (g *Gate) Record(ctx context.Context, h quota.History) error {
+	h.Ahead, _ = g.clocks.ahead()
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
-		e.At = e.At.Add(apart)
+		h.Events = slices.Clone(h.Events)
+		for i := range h.Events {
+			h.Events[i].At = h.Events[i].At.Add(apart)
+		}
 	}
-	return g.record(ctx, bucket, keep, e)
-}
-
-func (g *Gate) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})
+	return g.shared.Restore(ctx, h)
 }
 
 // Reset deletes the events of buckets, in this process and in the limiter.

@@ -95,7 +95,10 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 	if taken.Clock == store.LogClock {
 		return
 	}
-	if err := g.record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	own := []quota.Event{{ID: sendID, At: taken.At}}
+	if err := g.shared.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), own); err != nil {
 		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
 	}
 }

@@ -46,7 +46,7 @@ type Store interface {
 type Gate interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
-	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
+	Record(ctx context.Context, h quota.History) error
 	RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error
 }
 

@@ -66,6 +66,7 @@ type pendingSync struct {
 	at      time.Time     // of a send on the log's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
+	mapping string        // by which the bucket of a send was chosen
 }
 
 const (
@@ -94,7 +95,7 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Sco
 // RecordLater queues a send that the log admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow()})
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow(), mapping: s.Purpose.Mapping})
 }
 
 // recordTakenOver calls RecordLater for a send that this process took over and that the log admitted alone: the process that had the send
@@ -198,7 +199,7 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	case p.failed:
 		return o.Gate.RecordFailures(ctx, p.buckets[0], []quota.Event{event}, o.Now())
 	}
-	return o.Gate.Record(ctx, p.buckets[0], p.keep, event)
+	return o.Gate.Record(ctx, quota.History{Bucket: p.buckets[0], Keep: p.keep, Mapping: p.mapping, Events: []quota.Event{event}})
 }
 
 // A request that ended in fault.Unavailable must not count. If the log certainly wrote nothing, its events in the limiter are refunded at

@@ -15,9 +15,9 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// RecipientBucket returns the bucket of a recipient's sends under one policy.
+// RecipientBucket returns the bucket of a recipient's sends under one policy. Those under all policies are a family.
 func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
-	return bucket(app, ch, policy, quota.Recipient, h.String())
+	return quota.InFamily(bucket(app, ch, "", quota.Recipient, h.String()), quota.Bucket(policy))
 }
 
 // FailuresBucket returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
@@ -106,7 +106,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case Everything:
 		return quota.Bucket("", "", "", string(Everything), everyone)
 	case quota.Recipient:
-		subject = s.Recipient.String()
+		return RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:

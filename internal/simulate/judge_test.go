@@ -69,7 +69,8 @@ func (l *ledger) asSeen() {
 	for _, q := range l.requests {
 		h.Requests = append(h.Requests, history.Request{
 			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status, Header: q.header, Body: q.raw,
-			Key: q.key, Verification: q.verification, Code: q.code, Browser: q.by != backEnd,
+			Key: q.key, Verification: q.verification, Code: q.code,
+			Browser: q.by != backEnd || q.afterOutage, // the limiter may not have yet what the log admitted alone
 		})
 	}
 	for _, a := range l.acts {

@@ -76,15 +76,6 @@ var (
 	}
 )
 
-// Off are events that random plans do not have: a send that one replica counts by another mapping is missing in the bucket that others
-// read, if that is marked as complete.
-var Off = map[Kind]bool{Remap: true, OtherFile: true}
-
-// on returns those of some kinds that are not off.
-func on(kinds []Kind) []Kind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return Off[k] })
-}
-
 // committed are methods of the log whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Attempt", "Approve", "Claim", "Release", "Refunded", "AppEventEnded"}
 
@@ -140,7 +131,6 @@ type Event struct {
 func NewPlan(seed uint64, replicas int) Plan {
 	r := source(seed, "plan")
 	p := Plan{Seed: seed, Replicas: replicas, Span: short, Failures: r.IntN(3) == 0, Split: r.IntN(3) == 0}
-	unusual, faults := on(unusual), on(faults)
 	if replicas == 0 {
 		p.Replicas = 2 + r.IntN(2)
 	}

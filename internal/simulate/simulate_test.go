@@ -20,17 +20,9 @@ var (
 	from     = flag.Uint64("simulate.from", 1, "the first seed")
 	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
 	progress = flag.String("simulate.progress", "", "a file that remembers what is done, so that a run can go on; several processes may share it")
-	all      = flag.Bool("simulate.all", false, "also those events that are off")
 	part     = flag.Int("simulate.part", 0, "of this process among simulate.parts")
 	parts    = flag.Int("simulate.parts", 1, "how many processes share the work")
 )
-
-func TestMain(m *testing.M) {
-	if flag.Parse(); *all {
-		clear(simulate.Off)
-	}
-	os.Exit(m.Run())
-}
 
 // TestWorlds runs worlds, each of which keeps every promise.
 func TestWorlds(t *testing.T) {

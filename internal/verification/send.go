@@ -108,7 +108,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 // takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: fault.Unavailable, or of the gate.
 func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decision, error) {
 	r := s.withFailedChecksRule(*a, quota.Request{
-		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.LogSources(a.purpose),
+		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
 	})
 	d, err := s.Gate.TakeSend(ctx, a.subject, r)
 	switch {

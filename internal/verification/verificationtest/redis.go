@@ -99,5 +99,6 @@ type promoted struct{ *quota.Memory }
 
 // Restore implements quota.Limiter.
 func (p promoted) Restore(ctx context.Context, h quota.History) error {
-	return p.Record(ctx, h.Bucket, h.Keep, h.Events)
+	h.Epoch = ""
+	return p.Memory.Restore(ctx, h)
 }
