@@ -6,26 +6,19 @@ SHELL := bash
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Runs go test, prints a line for each package, the output of what failed and why tests were skipped; keeps the numbers for the last line.
-GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --hide-summary=failed \
-	--post-run-command="bash -c 'echo \$$TESTS_TOTAL \$$TESTS_FAILED \$$TESTS_SKIPPED >> bin/tests'" --
+# Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
+GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 20m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
-TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -timeout=$(TIMEOUT)
+TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=3 -timeout=$(TIMEOUT)
 # A program that checks the code runs for a minute: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
-# What `make test` runs under the race detector: the packages that are made of goroutines, and the whole service under load and faults.
-# It makes tests two to ten times slower; `make race` has it on all.
-RACED := ./internal/e2e/faults ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
+# What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
+RACED ?= ./internal/e2e/faults ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
 	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
-# The race detector, on all but modules that compute much and share no memory of ours: SQLite with its driver, and the hash of
-# passwords. A race needs two accesses that the detector sees. Ours are all seen, and so is all that other modules read and write for
-# us (database/sql, pgx, go-redis, echo, the standard library). What is lost is a race with one side inside of these modules; each is
-# called under a lock of database/sql, or with values that the caller alone holds. A module that uses generic code of the standard
-# library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
-UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
-RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
+# SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
+RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Many wait more than they
 # compute, so more of them run at once than there are processors.
 LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
@@ -44,7 +37,7 @@ USERS ?= 100000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run demo test race test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate users mutants up screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate users mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,24 +50,13 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./cmd/sendcode
 	@exec bin/sendcode demo
 
-# The raced tests run one package at a time. -p=1 holds for compiling too, so what they need is compiled before.
-test: tools ## every test, on servers and a browser of its own; those of what goroutines share under the race detector
-	@bin/ensure; rm -f bin/tests
-	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; failed=0; \
-	raced=$$(go list $(RACED)); \
-	go build "$${race[@]}" $$(go list -test -deps -f '{{if and .GoFiles (not .ForTest)}}{{.ImportPath}}{{end}}' $$raced | grep -v '\.test$$') || exit; \
-	others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
-	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -p=1 $(TESTFLAGS) $$raced > bin/raced 2>&1 & \
-	$(GOTESTSUM) -p=3 $(TESTFLAGS) $$others || failed=1; \
-	wait $$! || failed=1; cat bin/raced; \
-	awk '{ n += $$1; f += $$2; s += $$3 } END { print n - f - s " passed, " f " failed, " s " skipped" }' bin/tests; exit $$failed
-
-race: tools ## every test under the race detector, but for worlds and counts of allocations; some fifteen minutes
+test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
-	@race=($(RACE)); GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" $(TESTFLAGS) $(LONG) ./...
+	@$(GOTESTSUM) $(TESTFLAGS) $(LONG) ./...
 
-test-fast: tools ## the tests of what changed, without the race detector
-	@$(GOTESTSUM) -shuffle=on -timeout=$(TIMEOUT) ./...
+race: tools ## the tests of what goroutines share, under the race detector
+	@bin/ensure
+	@GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(RACED)
 
 lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi

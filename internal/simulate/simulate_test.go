@@ -28,7 +28,7 @@ var (
 func TestWorlds(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a world lives for some milliseconds, and what it leaves is small
 	if raced && *progress == "" {
-		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower; make test runs them without it
+		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower
 	}
 	total := piece{Counts: map[string]int{}}
 	done := readProgress(t)
