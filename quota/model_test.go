@@ -138,6 +138,9 @@ func (n *naive) refund(name, id string, now time.Time) {
 }
 
 func (n *naive) record(h History, now time.Time) (takenOut int) {
+	if len(h.Events) == 0 && h.Epoch == "" {
+		return 0 // it says nothing, so it is not looked at
+	}
 	n.see(now, h.Bucket)
 	given := map[string]bool{}
 	for _, e := range h.Events {
