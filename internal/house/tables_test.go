@@ -83,7 +83,7 @@ var edges = map[string]string{
 	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/spending": "quota internal/delivery internal/sms internal/store",
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/brand internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/brand internal/bulkhead internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
@@ -106,7 +106,6 @@ var edges = map[string]string{
 	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keys internal/message " +
 		"internal/history internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/keys " +
 		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
-	"internal/simulate/interleave": "",
 	"internal/delivery/smtptest":   "internal/servertest internal/delivery",
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/servertest",
@@ -146,28 +145,27 @@ var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/page":  "internal/bundle internal/delivery", // one test has a postman
 	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
-	"internal/verification":        "internal/store/sqlite internal/outbox internal/delivery quota/quotahttp",                          // as answers are written
-	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
-	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
-	"internal/e2e/faults":          "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota",    // read the log after a run
-	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config",                                                 // commands are called as cmd/sendcode does
-	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
-	"internal/outbox":              "internal/fault internal/delivery/smtp internal/store/sqlite internal/verification",
-	"internal/gates":               "internal/fault internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":                "internal/fault internal/store/sqlite internal/delivery internal/sms",
-	"internal/reports":             "internal/store/sqlite",
-	"internal/message":             "internal/delivery", // lays the mails out
-	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres":      "internal/store/sqlite",                                     // the model of random schedules
-	"internal/webhook":             "internal/store/sqlite",                                     // its faults
-	"internal/delivery/mailbox":    "internal/delivery/smtp",                                    // sends to it
-	"internal/api":                 "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
-	"tools/drill":                  "internal/app internal/recipient tools/rows",
-	"tools/bench":                  "internal/app internal/config internal/store/postgres tools/rows",
-	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/keys internal/keys internal/openid web/admin", // what is shown of them
-	"internal/console/auth":        "internal/store/sqlite",
-	"internal/console/live":        "internal/store/sqlite",
-	"internal/limits":              "internal/gates internal/policy", // what it asks while the limiter is away
+	"internal/verification":     "internal/store/sqlite internal/outbox internal/delivery quota/quotahttp",                       // as answers are written
+	"internal/simulate":         "internal/gates",                                                                                // bugs that are put back
+	"internal/e2e/faults":       "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota", // read the log after a run
+	"internal/e2e/operators":    "internal/app internal/app/doctor internal/config",                                              // commands are called as cmd/sendcode does
+	"internal/app":              "internal/store/gate",                                                                           // counts allocations without a database
+	"internal/outbox":           "internal/fault internal/delivery/smtp internal/store/sqlite internal/verification",
+	"internal/gates":            "internal/fault internal/store/sqlite internal/verification internal/outbox internal/recipient",
+	"internal/jobs":             "internal/fault internal/store/sqlite internal/delivery internal/sms",
+	"internal/reports":          "internal/store/sqlite",
+	"internal/message":          "internal/delivery", // lays the mails out
+	"internal/support":          "internal/store/sqlite internal/gates internal/outbox internal/delivery",
+	"internal/store/postgres":   "internal/store/sqlite",                                     // the model of random schedules
+	"internal/webhook":          "internal/store/sqlite",                                     // its faults
+	"internal/delivery/mailbox": "internal/delivery/smtp",                                    // sends to it
+	"internal/api":              "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
+	"tools/drill":               "internal/app internal/recipient tools/rows",
+	"tools/bench":               "internal/app internal/config internal/store/postgres tools/rows",
+	"internal/console":          "internal/store/sqlite internal/message internal/delivery templates internal/code internal/keys internal/keys internal/openid web/admin", // what is shown of them
+	"internal/console/auth":     "internal/store/sqlite",
+	"internal/console/live":     "internal/store/sqlite",
+	"internal/limits":           "internal/gates internal/policy", // what it asks while the limiter is away
 }
 
 // modules says which packages may use another author's module, so that
