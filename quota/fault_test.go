@@ -93,9 +93,9 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
-	same(t, "budget", limiter.budget, 2*time.Second)
+	same(t, "budget", limiter.Budget, 2*time.Second)
 	must(t, limiter.Ping(t.Context()))
-	limiter.budget = 50 * time.Millisecond
+	limiter.Budget = 50 * time.Millisecond
 	must(t, server.Pause())
 	allAre(t, ErrUnavailable, calls(t, limiter, 1))
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	}
 	wg.Wait()
 	must(t, server.Resume())
-	limiter.budget = budget
+	limiter.Budget = 2 * time.Second
 	must(t, second(limiter.Take(t.Context(), request("other", defaults...)))) // after all that waited
 	if _, err := limiter.Take(t.Context(), request("call0", sliding(Recipient, 9, time.Hour))); err != nil && !errors.Is(err, ErrRefunded) {
 		t.Error(err)

@@ -15,8 +15,6 @@ import (
 	"sendcode/quota/internal/redisurl"
 )
 
-const budget = redisurl.Budget
-
 // OpenRedis makes a client for one of
 //
 //	redis://user:password@host:6379/0, and rediss:// with TLS
@@ -25,16 +23,18 @@ const budget = redisurl.Budget
 //
 // It connects at first use, to primaries only. Query parameters are those of go-redis: see redis.ParseURL, and for Cluster
 // redis.ParseClusterURL, without those that read from replicas; for Sentinel only sentinel_username and sentinel_password. No
-// parameter extends the 2 s that bound a call. With TLS, ca=/path.pem names the certificate authorities to trust instead of the
+// parameter extends the Budget of a call. With TLS, ca=/path.pem names the certificate authorities to trust instead of the
 // system's. Error: the URL is invalid; the message never shows it.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later, atomically and on the server's
 // clock; on Cluster, one script for each bucket. Every failure of Redis is ErrUnavailable. Safe for concurrent use.
 type Redis struct {
+	// Budget bounds a call with its retries, whatever the client's own timeouts. Set it before the first call.
+	Budget time.Duration // 2 s
+
 	client  redis.UniversalClient
 	prefix  string
-	budget  time.Duration
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
@@ -56,15 +56,15 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	cluster, _ := client.(*redis.ClusterClient)
-	var shared *pipe
-	if cluster == nil {
-		shared = &pipe{client: client}
-	}
-	return &Redis{
-		client: client, cluster: cluster, pipe: shared, prefix: prefix, budget: budget,
+	r := &Redis{
+		Budget: redisurl.Budget, client: client, cluster: cluster, prefix: prefix,
 		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
 		reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
+	if cluster == nil {
+		r.pipe = &pipe{client: client, budget: &r.Budget}
+	}
+	return r
 }
 
 // Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not reveal the name. The braces make
@@ -109,10 +109,10 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 
 // withBudget adds the budget as a timeout to ctx, unless ctx ends earlier.
 func (r *Redis) withBudget(ctx context.Context) (context.Context, context.CancelFunc) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.budget {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Budget {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, r.budget)
+	return context.WithTimeout(ctx, r.Budget)
 }
 
 // Peek returns the states of the rules and counts nothing; see [Limiter]. It runs take.lua in the mode "look", without an ID.
@@ -122,7 +122,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 		return Decision{}, err
 	}
 	clear(p.keeps)
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	ask := func(p plan) (answer, error) { return r.runTake(ctx, "", look, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
@@ -155,7 +155,7 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	if len(buckets) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	if r.cluster != nil && len(buckets) > 1 {
 		return concurrently(len(buckets), func(i int) error {

@@ -62,7 +62,7 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 // leaves a tombstone in its bucket in the same step: so no other call with this ID can be admitted there while its other
 // buckets are refunded. After an error nothing is refunded: the caller repeats the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget) // also when the caller has gone
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // also when the caller has gone
 	defer cancel()
 	parts := p.split()
 	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, look, 0, one) })

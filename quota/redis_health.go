@@ -19,7 +19,7 @@ var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 // memory, failing disk), if its user lacks rights, and on Cluster if a slot has no master. It writes nothing. Errors:
 // ErrUnavailable, and ErrNotPermitted with it.
 func (r *Redis) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
@@ -65,7 +65,7 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 // Warnings reads settings of Redis and returns a sentence for each that may lose events; none if all is well. On Cluster it asks all
 // masters and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	var mu sync.Mutex
 	var all []string

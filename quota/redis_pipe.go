@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,6 +20,7 @@ const (
 // it never waits for others to join.
 type pipe struct {
 	client redis.UniversalClient
+	budget *time.Duration // of each round trip: that of its Redis
 
 	mu      sync.Mutex
 	waiting []*call
@@ -95,7 +97,7 @@ func (p *pipe) nextBatch() []*call {
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that Redis did not know are loaded and run
 // again. It skips calls whose context has ended.
 func (p *pipe) runBatch(batch []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), budget) // each caller has its own deadline too
+	ctx, cancel := context.WithTimeout(context.Background(), *p.budget) // each caller has its own deadline too
 	defer cancel()
 	batch = slices.DeleteFunc(batch, (*call).canceled)
 	unknown := p.roundTrip(ctx, batch)

@@ -17,7 +17,7 @@ func (r *Redis) Restore(ctx context.Context, h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	epoch, settled := parseEpoch(h.Epoch), h.settled()
 	for len(h.Events) > stepEvents {

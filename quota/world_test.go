@@ -78,12 +78,9 @@ func rememberingWorld(t tester) *world {
 
 // patient gives a limiter a long budget for each call, so that no test fails because the machine is slow.
 func patient(r *Redis) *Redis {
-	r.budget = time.Minute
+	r.Budget = time.Minute
 	return r
 }
-
-// patiently has the same effect on a client, as part of its URL.
-const patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
 func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedRedis(t))) }
 
@@ -198,8 +195,8 @@ var (
 	stops         []func() error
 )
 
-func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + patiently }
-func sharedCluster(t *testing.T) string { return clusterServer(t).URL() + patiently }
+func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + servertest.Patiently }
+func sharedCluster(t *testing.T) string { return clusterServer(t).URL() + servertest.Patiently }
 
 // shared returns a function that starts a server at its first call.
 func shared[S interface{ Close() error }](start func(context.Context) (S, error)) func(*testing.T) S {

@@ -11,10 +11,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/bulkhead"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/failover"
+	"sendcode/internal/gates"
+	"sendcode/internal/outbox"
+	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
@@ -78,9 +82,18 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.onClose(client.Close)
 	a.redis = quota.NewRedis(client, RedisPrefix)
+	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
 	a.warnRedis(ctx, a.redis)
 	return nil
+}
+
+// WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be longer than a call: leases, a stop, the
+// wait for a slot. Only apptest calls it, before anything runs.
+func WaitLonger(times int) {
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait, &bulkhead.MaxWait} {
+		*bound *= time.Duration(times)
+	}
 }
 
 // LogRedis makes the Redis client log through logger.

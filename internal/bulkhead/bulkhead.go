@@ -17,8 +17,10 @@ import (
 const (
 	MaxConcurrent = 32                    // requests for one name that are worked on at once
 	ReleaseDelay  = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
-	MaxWait       = 5 * time.Second       // how long a request waits for a slot
 )
+
+// MaxWait is how long a request waits for a slot.
+var MaxWait = 5 * time.Second
 
 // ErrTimeout says that no slot became free within MaxWait, or that ctx ended.
 var ErrTimeout = errors.New("bulkhead: no slot became free in time")

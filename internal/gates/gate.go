@@ -41,11 +41,12 @@ type Log interface {
 const (
 	// Pause is how long the limiter is not called after it failed; then the next request calls it again.
 	Pause = time.Second
-	// TakeTimeout bounds one call of the limiter.
-	TakeTimeout = 2 * time.Second
 	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a name for a bucket with one event.
 	localBuckets = 200_000
 )
+
+// TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest changes it, before anything runs.
+var TakeTimeout = 2 * time.Second
 
 // Gate decides sends and other events. While the limiter is unavailable, the log decides the recipient's rules alone, exactly; this
 // process decides the other scopes, from all events that it admitted. Safe for concurrent use.

@@ -95,9 +95,10 @@ type Config struct {
 	AskAfter time.Duration     // how long to wait for a carrier's report before the carrier is polled; 0: carriers are not polled
 }
 
-// A crash is noticed after at most a lease and a tick: under 10 s.
+// DefaultLease and DefaultTick: a crash is noticed after at most a lease and a tick, under 10 s.
+var DefaultLease = 8 * time.Second
+
 const (
-	DefaultLease   = 8 * time.Second
 	DefaultTick    = time.Second
 	DefaultWorkers = 16
 )

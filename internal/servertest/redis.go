@@ -17,6 +17,9 @@ import (
 	"sendcode/internal/servertest/locate"
 )
 
+// Patiently is the part of a client's URL that has it wait for a server on a busy machine.
+const Patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
+
 // RedisServer is a private redis-server.
 type RedisServer struct {
 	server

@@ -60,4 +60,4 @@ var ErrBadRequest = errors.New("store: bad request")
 const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the log, also one that goes on after its client hung up.
-const CallTimeout = 5 * time.Second
+var CallTimeout = 5 * time.Second

@@ -23,12 +23,11 @@ import (
 // outage after which the log certainly has no row, if the log can take the release. After an outage that may have written the send, the
 // next request with the key continues with the same send ID.
 
-const (
-	// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.
-	claimLease = 15 * time.Second
-	// KeyLife is how long an idempotency key is kept.
-	KeyLife = 24 * time.Hour
-)
+// KeyLife is how long an idempotency key is kept.
+const KeyLife = 24 * time.Hour
+
+// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.
+func claimLease() time.Duration { return 3 * store.CallTimeout }
 
 // claim is the send ID that a request uses, and its claimed idempotency key if it has one.
 type claim struct {
@@ -49,7 +48,7 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
-	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
+	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
 	if err != nil {
 		return c, s.mapStoreError(ctx, err)
 	}

@@ -15,7 +15,7 @@ func (s *environment) post(path string, body map[string]any, change ...func(*htt
 	s.Helper()
 	text, err := json.Marshal(body)
 	s.must(err)
-	return apptest.RetryBusy(func() apptest.Answer { return s.Post(path, string(text), change...) })
+	return s.Post(path, string(text), change...)
 }
 
 // by is a request of an app.

@@ -3,6 +3,7 @@ package apptest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sendcode/internal/app"
@@ -46,7 +47,7 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 	s.Redis, s.Postgres = servertest.Redis(t), postgres
 	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
 	for name, value := range map[string]string{
-		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL(), "DATABASE_URL": database, "SMTP_URL": s.SMTP.URL(),
+		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(), "DATABASE_URL": database + onPostgres(), "SMTP_URL": s.SMTP.URL(),
 		"SECRET_KEYS": "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "INDEX_KEY": "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
 		"ADMIN_PASSWORD": "a password for the tests",
 	} {
@@ -58,7 +59,7 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 // Dump returns all that the database has, as SQL.
 func (s *Stack) Dump() string {
 	s.Helper()
-	return s.Postgres.Dump(s.T, s.Env["SENDCODE_DATABASE_URL"])
+	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres())) // pg_dump knows no such parameters
 }
 
 // mailScript is a mail server that requires STARTTLS and a password.

@@ -13,12 +13,29 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 )
+
+// longer is how many times as long as in the product the service waits for its parts, and its leases last: tests run beside each other, on
+// machines that are busy.
+var longer = 4
+
+// waitLonger applies longer.
+var waitLonger = sync.OnceFunc(func() { app.WaitLonger(longer) })
+
+// onPostgres and onRedis are longer as parts of URLs.
+func onPostgres() string {
+	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", longer, 5*longer)
+}
+
+func onRedis() string {
+	return fmt.Sprintf("?read_timeout=%ds&write_timeout=%[1]ds&pool_timeout=%[1]ds", longer)
+}
 
 // Process is a replica in a process of its own, so that it can be killed.
 type Process struct {
@@ -30,8 +47,11 @@ type Process struct {
 const serves = "SENDCODE_TEST_SERVES"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
-// are processors, for they mostly wait; they share a Postgres.
-func Main(m *testing.M, parallel int) int {
+// are processors, for they mostly wait; they share a Postgres. The service waits times as long for its parts as in the product; 1 is for tests
+// of faults.
+func Main(m *testing.M, parallel, times int) int {
+	longer = times
+	waitLonger()
 	if os.Getenv(serves) == "" {
 		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
 		sharing = true

@@ -98,7 +98,7 @@ func TestTheDocumentedPolicies(t *testing.T) {
 					empty(t, servers.nodes)
 					s := apptest.Embedded(t).Write(yaml)
 					if servers.url != "" {
-						s.Env["SENDCODE_REDIS_URL"] = servers.url
+						s.Env["SENDCODE_REDIS_URL"] = servers.url + servertest.Patiently
 					}
 					s.Start(1)
 					drives := slices.DeleteFunc(slices.Clone(systems), func(d driven) bool { return d.chapter != chapter })

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
 // Ask, read the mail, check, be approved; ask again and be told how long to wait; find both in the log; all of it after a restart too.
 func TestMainJob(t *testing.T) {

@@ -17,11 +17,12 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8, 1)) }
 
 // kills is how often TestKilledUnderLoad kills; `make soak` does it a hundred times.
 var kills = flag.Int("faults.kills", 5, "how often a replica is killed under load")
@@ -115,7 +116,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		s.Await("mails", func() bool { return len(s.Mails()) > before+50 })
 		p := f.process(0).Cmd
 		apptest.Must(t, p.Process.Signal(syscall.SIGTERM))
-		hung := time.AfterFunc(40*time.Second, func() { _ = p.Process.Kill() }) // twice the patience of a stop
+		hung := time.AfterFunc(servertest.Patience, func() { _ = p.Process.Kill() })
 		if err := p.Wait(); err != nil {
 			t.Errorf("the process ended with %v", err)
 		}

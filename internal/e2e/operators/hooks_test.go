@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
 // The whole way: what happens is told, once, signed, and with no word too many.
 func TestAppsAreTold(t *testing.T) {

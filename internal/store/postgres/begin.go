@@ -34,7 +34,7 @@ const (
 )
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.
-const beginTimeout = 4 * time.Second
+func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // beginStatements are the statements of Begin.
 func (p *DB) beginStatements() []statement {
@@ -63,7 +63,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 
 // decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
 func (p *DB) decideBatch(batch []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
 	defer cancel()
 	p.decideBatchWithin(ctx, batch)
 }

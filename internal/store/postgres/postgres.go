@@ -42,12 +42,13 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
-	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
-	finisherConns  = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
-	connectTimeout = 3 * time.Second
-	idleTime       = 5 * time.Minute
-	lifetime       = time.Hour
+	otherConns    = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
+	finisherConns = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
+	idleTime      = 5 * time.Minute
+	lifetime      = time.Hour
 )
+
+func connectTimeout() time.Duration { return store.CallTimeout * 3 / 5 }
 
 // session has the settings of all connections, unless the URL has other values.
 var session = map[string]string{
@@ -162,8 +163,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	}
 	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
-		config.ConnConfig.ConnectTimeout = connectTimeout
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout() {
+		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(session)
 	maps.Copy(settings, o.session)

@@ -53,7 +53,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil || server == conn.PgConn().PID() {
 		return err // an equal process ID means that no pooler is in between
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout())
 	defer cancel()
 	second, err := pgx.ConnectConfig(ctx, conn.Config())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Budget bounds one call including its retries, whatever the client's own timeouts.
+// Budget bounds one call including its retries, unless quota.Redis has another one.
 const Budget = 2 * time.Second
 
 // Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses connections, a call fails within

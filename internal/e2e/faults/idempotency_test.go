@@ -1,4 +1,4 @@
-package clients
+package faults
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package faults
+package clients
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func TestOnACluster(t *testing.T) {
     - {name: shop, scope: app, limit: 100, window: 60s}
 `)
 	cluster := servertest.Cluster(t)
-	s.Env["SENDCODE_REDIS_URL"] = cluster.URL()
+	s.Env["SENDCODE_REDIS_URL"] = cluster.URL() + servertest.Patiently
 	s.Start(2)
 	ask := func(i int, to string) apptest.Answer {
 		return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":"192.0.2.7"}`, to))
