@@ -17,24 +17,20 @@ const (
 SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1))
 FROM verifications v WHERE v.id = @id`
 
-	// lockRecipientSQL takes the same lock by app, channel and recipient, without a verification.
-	lockRecipientSQL = `
-SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`
-
 	countTrySQL = `
 UPDATE verifications v SET attempts = v.attempts + 1
 WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > @now
   AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
     FROM verifications o
        WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.class = v.class AND o.attempts > 0
-         AND o.expires_at > (SELECT @now - @day)) < @limit
+         AND o.expires_at > (SELECT @now - CAST(@day AS interval))) < @limit
   AND (SELECT coalesce(sum(o.attempts - o.forgiven), 0) FROM verifications o
        WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.attempts > 0
          AND o.approved_at IS NULL
-         AND o.expires_at > greatest((SELECT @now - @row), (
+         AND o.expires_at > greatest((SELECT @now - CAST(@row AS interval)), (
              SELECT max(a.approved_at) FROM verifications a
              WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.attempts > 0
-               AND a.expires_at > (SELECT @now - @row)))) < @row_limit`
+               AND a.expires_at > (SELECT @now - CAST(@row AS interval))))) < @row_limit`
 )
 
 var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,16 +70,21 @@ type uncounted struct{ *DB }
 
 func (u uncounted) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return u.DB.Read(ctx, func(q sqldb.Tx) error {
-		d := *q.Dialect
-		d.Partitioned, q.Dialect = false, &d
+		q.Conn = noHours{q.Conn}
 		return f(q)
 	})
+}
+
+type noHours struct{ sqldb.Conn }
+
+func (c noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	return c.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
 }
 
 // statsEqualRows asks each question of the log and of its rows alone.
 func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
-	rows := &sqldb.DB{Dialect: words, Engine: uncounted{f.Engine.(*DB)}}
+	rows := &sqldb.DB{Engine: uncounted{f.Engine.(*DB)}}
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
 		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t), storetest.Must(rows.Stats(t.Context(), q))(t))

@@ -3,64 +3,56 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqldb"
 )
 
-// words is the dialect of Postgres, without the clock, which openAt sets.
-var words = sqldb.Dialect{
-	Typed: true,
-	Words: map[string]string{
-		"true": "true", "false": "false", "skip locked": "FOR UPDATE SKIP LOCKED", "lock": "FOR NO KEY UPDATE",
-		// With ARRAY, the planner always reads the subquery once and first, and then looks the rows up by their key.
-		"among": "= ANY (ARRAY(", "end": "))",
-		// LATERAL with LIMIT 1: the planner can only look up each row by its key.
-		"of event": `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
-LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
-	},
-	At:          func(t time.Time) any { return t },
-	Failures:    "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
-	Delivered:   deliveredSQL,
-	Partitioned: true,
-	Since:       sqldb.LoggedSinceSQL,
-	Stretch: func(column string, offset, each time.Duration) string {
-		return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, each/time.Second)
-	},
-	Instant:   func(at time.Time) string { return fmt.Sprintf("to_timestamp(%d)", at.Unix()) },
-	Took:      bucketSQL("s.finished_at - s.logged_at"),
-	Time:      bucketMiddle,
-	Latest:    latestSQL,
-	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
-	LockTries: lockRecipientSQL,
-	// The lock keeps CountHours from counting an hour during the erasure.
-	BeforeErase: []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL,
-		eraseCodesSQL},
-	BeforeForget: []string{patientSQL},
-	// The BRIN index of verifications by time can only be read by a bitmap scan.
-	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`},
-}
-
-// pgConn runs statements on a connection or in a transaction.
+// pgConn runs statements on a connection.
 type pgConn struct {
 	ctx context.Context
-	q   interface {
-		Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
-	}
+	*pgxpool.Conn
+	now string
 }
 
 // Run implements sqldb.Conn.
-func (c pgConn) Run(statement string, args []any, each func(sqldb.Scan) error) (int64, error) {
-	rows, err := c.q.Query(c.ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
+func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	rows, _ := c.Query(c.ctx, clocked(statement, c.now, args), named(args)) // the rows have the error
 	return drain(rows, each)
+}
+
+// clocked returns the statement with the SQL expression now in place of @now, unless @now is among args.
+func clocked(statement, now string, args sqldb.Args) string {
+	if _, given := args["now"]; given {
+		return statement
+	}
+	return strings.ReplaceAll(statement, "@now", now)
+}
+
+// named returns the parameters as pgx takes them.
+func named(args sqldb.Args) pgx.NamedArgs {
+	values := make(pgx.NamedArgs, len(args))
+	for name, v := range args {
+		switch x := v.(type) {
+		case recipient.Hash:
+			v = x[:]
+		case [32]byte:
+			v = x[:]
+		case []uuid.UUID:
+			v = sqldb.MapSlice(x, func(id uuid.UUID) [16]byte { return id })
+		case []recipient.Hash:
+			v = sqldb.MapSlice(x, func(h recipient.Hash) []byte { return h[:] })
+		}
+		values[name] = v
+	}
+	return values
 }
 
 // drain reads and closes the rows. It calls each, if not nil, for every row and stops at its first error. It returns the number of
@@ -78,7 +70,7 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 
 // Read implements sqldb.Engine.
 func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect}) })
+	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c, p.now}}) })
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
@@ -88,7 +80,7 @@ func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 		if err != nil {
 			return err
 		}
-		if err := f(sqldb.Tx{Conn: pgConn{ctx, c}, Dialect: &p.Dialect, Now: now}); err != nil {
+		if err := f(sqldb.Tx{Conn: pgConn{ctx, c, p.now}, Now: now}); err != nil {
 			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
 			return err
 		}
@@ -116,8 +108,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {
-			text, args := p.DB.Dialect.Bind(s.Statement, s.Args, time.Time{})
-			b.Queue(text, args...)
+			b.Queue(clocked(s.Statement, p.now, s.Args), named(s.Args))
 		}
 		b.Queue("COMMIT")
 		results := c.SendBatch(ctx, &b)
@@ -157,23 +148,3 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 func (p *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }
-
-// deliveredSQL adds the minute of a delivered message to the table minute_index, by which minuteQuery finds such messages.
-const deliveredSQL = `
-INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
-  ON CONFLICT DO NOTHING`
-
-// readRows runs a query with numbered parameters and returns all of its rows.
-func readRows[T any](ctx context.Context, p *DB, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	return sqldb.ReadAll(ctx, &p.DB, fields, query, sqldb.NumberedArgs(args))
-}
-
-// latestSQL reads the newest send and the newest refusal of each recipient. LATERAL makes the planner look up each recipient in the index.
-var latestSQL = `
-SELECT s.* FROM unnest(@recipients) AS h (recipient) CROSS JOIN LATERAL (
-    (SELECT ` + sqldb.SendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > @now - @within
-     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
-    UNION ALL
-    (SELECT ` + sqldb.SendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.number = 0 AND s.logged_at > @now - @within
-     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
-) s`

@@ -75,9 +75,9 @@ func TestEveryColumnIsErased(t *testing.T) {
 		lite = append(lite, name)
 	}
 	storetest.OK(t, rows.Err())
-	full := storetest.Must(readRows(t.Context(), openTest(t, newDatabase(t), serverClock), sqldb.OneColumn[string],
+	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClock).Store(), sqldb.OneColumn[string],
 		`SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()
-AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`))(t)
+AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
 	for name, got := range map[string][]string{"sqlite": lite, "postgres": full} {
 		var want []string
 		for table, is := range columns {
@@ -93,7 +93,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got, want)
 	}
 	said := map[string]string{"hour_domains": eraseHoursSQL, "hour_codes": eraseCodesSQL}
-	for _, p := range sqldb.PersonalTables {
+	for _, p := range sqldb.Postgres.PersonalTables() {
 		said[p.Table] += p.Erase + p.Forget
 	}
 	for table, is := range columns {

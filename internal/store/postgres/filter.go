@@ -9,7 +9,9 @@ import (
 )
 
 // SendsQuery implements sqldb.Engine.
-func (p *DB) SendsQuery(f sqldb.SendFilter) (string, []any) { return postgresFilter{f}.postgresQuery() }
+func (p *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
+	return postgresFilter{f}.postgresQuery()
+}
 
 // postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
@@ -22,7 +24,7 @@ func (f postgresFilter) matchesMany() bool {
 
 // postgresQuery builds the statement and its arguments. In a large table a value with few rows must be found by an index, not by a
 // scan along time; so each kind of filter gets the query whose index fits it.
-func (f postgresFilter) postgresQuery() (string, []any) {
+func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
 		return f.minuteQuery("provider", f.Provider)
@@ -34,7 +36,7 @@ func (f postgresFilter) postgresQuery() (string, []any) {
 	if column, value, of := f.rareColumn(); column != "" {
 		return of.rareQuery(column, value)
 	}
-	return f.Query(words)
+	return f.Query(sqldb.Postgres)
 }
 
 // The kind of a row is its app, channel and purpose. One index of Postgres begins with these columns; kindQuery uses it for each of them.
@@ -47,8 +49,8 @@ const (
 // each by one look at the index (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows
 // of each that matches. So a rare or missing combination is not searched for in the whole log. The bounds and the order begin with
 // these columns, which only one index has, so the planner can choose no other.
-func (f postgresFilter) kindQuery() (string, []any) {
-	c := f.Conditions()
+func (f postgresFilter) kindQuery() (string, sqldb.Args) {
+	c := f.Conditions(sqldb.Postgres, nil)
 	f.addBounds(&c, kindColumns, kindNames)
 	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL("s.app", "s.channel", "s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
@@ -84,7 +86,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, a
 			bound("", edge.elsewhere)
 		}
 	}
-	f.AddTimeRange(c, words, true) // the bounds have only one of From and After, and one of To and Before
+	f.AddTimeRange(c, sqldb.Postgres, true) // the bounds have only one of From and After, and one of To and Before
 }
 
 // rareColumn returns the column that has its own index and in which few rows have the filter's value, and the filter without that
@@ -107,8 +109,8 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 
 // rareQuery builds the statement that reads rows by the index of one column. Its bounds and its order begin with that column, as in
 // kindQuery. Otherwise the planner, if it takes the value for a frequent one, would scan all rows of the time range.
-func (f postgresFilter) rareQuery(column, value string) (string, []any) {
-	c := f.Conditions()
+func (f postgresFilter) rareQuery(column, value string) (string, sqldb.Args) {
+	c := f.Conditions(sqldb.Postgres, nil)
 	if column == "blocked_by" {
 		c.Add("s.number = 0") // the condition of its index
 	} else {
@@ -127,7 +129,7 @@ func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
 
 // minuteQuery builds the statement for a filter by provider or receipt. The table minute_index lists the minutes in which sends with
 // this value were logged; the statement reads the sends of those minutes, one minute after the other.
-func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
+func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)
 	order := " DESC"
@@ -142,10 +144,10 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 		minutes.Add("m.minute > ?", f.From.Add(-time.Minute))
 	}
 	sqldb.AddIfSet(&minutes, "m.minute < ?", f.To)
-	c := f.Conditions(minutes.Args...)
+	c := f.Conditions(sqldb.Postgres, minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
-	f.AddTimeRange(&c, words, false)
+	f.AddTimeRange(&c, sqldb.Postgres, false)
 	f.addKindsUnindexed(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +

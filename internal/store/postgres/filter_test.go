@@ -60,8 +60,10 @@ func TestPostgresRareFilters(t *testing.T) {
 }
 
 // genericPages is how many pages a query touches by the plan that is made for all values.
-func genericPages(t *testing.T, conn *pgxpool.Conn, query string, args []any) int {
+func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.Args) int {
 	t.Helper()
+	query, args, err := named(params).RewriteQuery(t.Context(), nil, query, nil)
+	storetest.OK(t, err)
 	values := make([]string, len(args))
 	for i, a := range args {
 		values[i] = fmt.Sprintf("'%v'", a)

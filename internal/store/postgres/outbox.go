@@ -146,7 +146,8 @@ FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIM
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
 	err = withConn(ctx, pool, func(conn *pgxpool.Conn) error {
-		_, err := pgConn{ctx, conn}.Run(statement, args, sqldb.AppendTo(&list, fields))
+		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
+		_, err := drain(rows, sqldb.AppendTo(&list, fields))
 		return err
 	})
 	if err != nil {

@@ -23,11 +23,11 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 
 // Partitions implements sqldb.Engine.
 func (p *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
-	return readRows(ctx, p, func(x *store.Partition) []any {
+	return sqldb.ReadAll(ctx, &p.DB, func(x *store.Partition) []any {
 		return []any{&x.Name, sqldb.TimeField{To: &x.Begins}, sqldb.TimeField{To: &x.Ends}, &x.Rows, &x.Bytes}
 	}, `
 SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
-FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`)
+FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)
 }
 
 // DropPartition implements sqldb.Engine. It drops nothing while the partition is in use.

@@ -91,8 +91,7 @@ func Open(ctx context.Context, url, role string) (*DB, error) {
 // openAt is Open with now, an SQL expression, as the log's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now}
-	p.DB = sqldb.DB{Dialect: words, Engine: p, Native: p}
-	p.Dialect.Now = now
+	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, Native: p}
 	var err error
 	told, err := p.openPools(ctx, url, role)
 	if err != nil {

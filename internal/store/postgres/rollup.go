@@ -2,11 +2,10 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"strings"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
@@ -21,25 +20,11 @@ const (
 	countLock = 0x73656e64636f6475
 )
 
-// Delivery times are counted in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket, at most 2 %
-// off.
-const bucketBase = 1.04
-
-// bucketSQL returns the SQL for the bucket of an interval.
-func bucketSQL(interval string) string {
-	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval, bucketBase)
-}
-
-// bucketMiddle returns the duration in the middle of a bucket.
-func bucketMiddle(bucket int64) time.Duration {
-	return time.Duration(math.Pow(bucketBase, float64(bucket)+0.5)) * time.Microsecond
-}
-
 // nextHourSQL selects the newest hour that ended countDelay ago, is at most @age old, and has no counts yet. It leaves out hours with a
 // send in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
-    SELECT @now AS now, @now - @age AS since
+    SELECT @now AS now, @now - CAST(@age AS interval) AS since
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f))
 )
@@ -50,7 +35,9 @@ ORDER BY h.hour DESC LIMIT 1`
 
 // forgetHoursSQL deletes the counts of hours that are older than @age.
 var forgetHoursSQL = sqldb.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
-	func(table string) string { return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - @age)` })
+	func(table string) string {
+		return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - CAST(@age AS interval))`
+	})
 
 // countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all counts come from one snapshot.
 var countHourSQL = `
@@ -68,7 +55,7 @@ WITH row AS MATERIALIZED (
     FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
 ), timed AS (
     INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
-    SELECT @hour, app, channel, purpose, ` + bucketSQL("took") + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
+    SELECT @hour, app, channel, purpose, ` + sqldb.BucketSQL("took") + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
 ), addressed AS (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
     SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
@@ -76,7 +63,7 @@ WITH row AS MATERIALIZED (
     FROM row WHERE domain <> '' AND status <> 'refused' GROUP BY app, channel, purpose, domain
 ), coded AS (
     INSERT INTO hour_codes (hour, app, channel, purpose, dimension, value, opened, approved)
-    SELECT $1, app, channel, purpose, k.dimension, k.value, count(*), count(*) FILTER (WHERE approved)
+    SELECT @hour, app, channel, purpose, k.dimension, k.value, count(*), count(*) FILTER (WHERE approved)
     FROM row CROSS JOIN LATERAL (VALUES ('country', country), ('carrier', provider), ('domain', domain)) AS k (dimension, value)
     WHERE opened AND k.value <> '' GROUP BY app, channel, purpose, k.dimension, k.value
 )
@@ -97,7 +84,7 @@ func (p *DB) CountHours(ctx context.Context, keep time.Duration, limit int) (n i
 // countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
 // counting.
 func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
-	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": countLock})
+	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": int64(countLock)})
 	if err != nil || !mine[0] {
 		return false, err
 	}
@@ -112,8 +99,11 @@ func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// patientSQL allows statements to take longer, since a recipient that was attacked may have many rows.
-const patientSQL = `SET LOCAL statement_timeout = '60s'`
+// BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the erasure.
+func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
+	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countLock)}, sqldb.PatientSQL.Postgres, `SELECT pg_advisory_xact_lock(@key)`,
+		eraseHoursSQL, eraseCodesSQL)
+}
 
 // eraseHoursSQL and eraseCodesSQL subtract a recipient's sends from the stored counts by domain and country. They run before the erasure
 // removes domain and country from the rows.

@@ -12,15 +12,12 @@ import (
 )
 
 const (
-	forgetAppEventsSQL = `
-DELETE FROM app_events WHERE id {{among}}
-    SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - @keep)
-    ORDER BY ended_at, id LIMIT @limit {{skip locked}} {{end}}`
+	endedEventsSQL = `
+    SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - CAST(@keep AS interval))
+    ORDER BY ended_at, id LIMIT @limit`
 
-	giveUpAppEventsSQL = `
-UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id {{among}}
-    SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - @keep)
-    ORDER BY at, id LIMIT @limit {{skip locked}} {{end}}`
+	oldEventsSQL = `
+    SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 
 	addApprovedEventSQL = `
 INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
@@ -28,33 +25,41 @@ SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at F
 )
 
 // appEventSQL reads events with the columns of their sends and verifications.
-var appEventSQL = `SELECT ` + appEventTable.selectList() + ` FROM app_events e {{of event}}`
+var appEventSQL = Twin{
+	// LATERAL with LIMIT 1: the planner can only look up each row by its key.
+	Postgres: `SELECT ` + appEventTable.selectList() + ` FROM app_events e
+LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
+	SQLite: `SELECT ` + appEventTable.selectList() + ` FROM app_events e
+LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
+}
 
 // takeEventsSQL returns the statement that starts the next attempt of events that are due, as many of each app as its share allows.
 // It adds the shares to args.
-func takeEventsSQL(shares []store.Share, args Args) string {
+func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
 	var due []string
 	for i, s := range shares {
 		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)
 		args[app], args[limit] = s.App, s.Limit
 		due = append(due, `
-    SELECT id FROM (SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
-                    ORDER BY e.due_at, e.id LIMIT @`+limit+` {{skip locked}}) AS share`+fmt.Sprint(i))
+    SELECT id FROM (`+d.locked(`SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
+                    ORDER BY e.due_at, e.id LIMIT @`+limit)+`) AS share`+fmt.Sprint(i))
 	}
-	return `UPDATE app_events SET attempt = attempt + 1, due_at = @now + @lease
-  WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
+	return `UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
 // anyDueSQL returns the log's time, and whether an event of the apps is due. It takes no lock.
-const anyDueSQL = `
-SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
+func (d Dialect) anyDueSQL() string {
+	return `
+SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app ` + d.in("apps") + ` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`
+}
 
 // nothingDue reports whether no event of the apps is due (idle), and returns the log's time. Usually none is due, and then no transaction
 // is needed. If the read fails, idle is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := MapSlice(shares, func(s store.Share) string { return s.App })
-	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), anyDueSQL, Args{"apps": apps})
+	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), db.Dialect.anyDueSQL(), Args{"apps": apps})
 	return now, err == nil && !due
 }
 
@@ -69,12 +74,12 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 		if now = q.Now; len(shares) == 0 {
 			return nil, nil
 		}
-		args := Args{"now": now, "lease": lease}
-		ids, err := All(q, OneColumn[uuid.UUID], takeEventsSQL(shares, args), args)
+		args := Args{"now": now, "leased": now.Add(lease.Truncate(time.Microsecond))}
+		ids, err := All(q, OneColumn[uuid.UUID], q.Dialect.takeEventsSQL(shares, args), args)
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventTable.destinations, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
+		return All(q, appEventTable.destinations, q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.in("ids")+` ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
 }
@@ -83,7 +88,9 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 // happened longer than keep ago; nobody delivers them, since their app has no receiver any more. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
-	forget, giveUp := &Step{Statement: forgetAppEventsSQL, Args: args}, &Step{Statement: giveUpAppEventsSQL, Args: args}
+	ended, old := db.Dialect.among(db.Dialect.locked(endedEventsSQL)), db.Dialect.among(db.Dialect.locked(oldEventsSQL))
+	forget := &Step{Statement: `DELETE FROM app_events WHERE id ` + ended, Args: args}
+	giveUp := &Step{Statement: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` + old, Args: args}
 	if err := db.Run(ctx, forget, giveUp); err != nil {
 		return 0, 0, err
 	}
@@ -107,6 +114,6 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.destinations, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit),
-		NumberedArgs(c.Args))
+	return ReadAll(ctx, db, appEventTable.destinations, db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit),
+		c.Args)
 }

@@ -43,5 +43,5 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 	}
 	c.AddBefore("a.at, a.id", f.Before)
 	return ReadAll(ctx, db, auditEntryTable.destinations, auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit),
-		NumberedArgs(c.Args))
+		c.Args)
 }

@@ -72,22 +72,24 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 }
 
 // newestSQL selects the newest pending verification of a holder, among those whose codes were sent to the recipient lately.
-var newestSQL = `
+func (d Dialect) newestSQL() string {
+	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
-WHERE v.id {{among}}
+WHERE v.id ` + d.among(`
     SELECT s.verification_id FROM sends s
-    WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - @life)) AND s.number > 0
-      AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE {{end}}
+    WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval))) AND s.number > 0
+      AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE`) + `
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
+}
 
 // NewestPending returns the newest pending verification of a holder for a recipient and purpose, or fault.NotFound.
 func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
-	return readFirstRow(ctx, db, VerificationFields, newestSQL,
+	return readFirstRow(ctx, db, VerificationFields, db.Dialect.newestSQL(),
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.ResendWithin})
 }
 

@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -14,63 +13,65 @@ type personalTable struct{ Table, Erase, Forget string }
 
 // PersonalTables are the tables with data about recipients. Erase removes the data about @recipient except the hash; Forget removes the
 // hash. If a new table is missing here, TestEveryColumnIsErased fails.
-var PersonalTables = []personalTable{
-	{
-		// A send that waits for its next attempt ends now. An attempt under way goes on to its outcome.
-		Table: "outbox",
-		Erase: `
-DELETE FROM outbox WHERE queued = {{true}} AND id {{among}}
-    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••' {{end}}`,
-	},
-	{
-		Table: "sends",
-		Erase: `
+func (d Dialect) PersonalTables() []personalTable {
+	return []personalTable{
+		{
+			// A send that waits for its next attempt ends now. An attempt under way goes on to its outcome.
+			Table: "outbox",
+			Erase: `
+DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
+    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••'`),
+		},
+		{
+			Table: "sends",
+			Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
 WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••'
   AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
-	},
-	{
-		Table: "failures",
-		Erase: `
+		},
+		{
+			Table: "failures",
+			Erase: `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT s.status, s.logged_at, s.id, s.finished_at, {{false}}, s.app, s.channel, s.recipient
+SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
-	},
-	{Table: "sends", Erase: eraseSendsSQL + `number > 0`, Forget: forgetSendsSQL + `number > 0`},
-	{Table: "sends", Erase: eraseSendsSQL + `number = 0`, Forget: forgetSendsSQL + `number = 0`},
-	{
-		Table: "failures", // after the table sends, on which the statement depends
-		Forget: `
+		},
+		{Table: "sends", Erase: eraseSendsSQL + `number > 0`, Forget: forgetSendsSQL + `number > 0`},
+		{Table: "sends", Erase: eraseSendsSQL + `number = 0`, Forget: forgetSendsSQL + `number = 0`},
+		{
+			Table: "failures", // after the table sends, on which the statement depends
+			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
-	},
-	{
-		Table: "verifications",
-		Erase: `
+		},
+		{
+			Table: "verifications",
+			Erase: `
 UPDATE verifications SET masked = '•••', sealed = NULL, holder = '', nonce = @empty, locale = '', reference = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
-		Forget: `UPDATE verifications SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`,
-	},
-	{
-		Table:  "audit_recipients",
-		Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
-		Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
-	},
-	{
-		Table:  "carrier_holds", // a hash and its times: there is nothing to erase
-		Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
-	},
-	{
-		// A suppression in force needs its hash to stop messages. So the hash is removed after the suppression has ended.
-		Table: "suppressions",
-		Erase: `
+			Forget: `UPDATE verifications SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`,
+		},
+		{
+			Table:  "audit_recipients",
+			Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
+			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
+		},
+		{
+			Table:  "carrier_holds", // a hash and its times: there is nothing to erase
+			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
+		},
+		{
+			// A suppression in force needs its hash to stop messages. So the hash is removed after the suppression has ended.
+			Table: "suppressions",
+			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
-		Forget: `
+			Forget: `
 UPDATE suppressions SET recipient = @none, address = @none
 WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL OR until <= @now)`,
-	},
+		},
+	}
 }
 
 const (
@@ -82,10 +83,10 @@ WHERE recipient = @recipient AND masked <> '•••' AND `
 
 	// If a recipient is erased again, forget_at is set anew, also for the rows that the first erasure changed.
 	addErasureSQL = `
-INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @now + @keep)
+INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @until)
 ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`
 
-	dueErasuresSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 100 {{skip locked}}`
+	dueErasuresSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 100`
 
 	putOffErasureSQL = `
 UPDATE erasures SET forget_at = (SELECT max(x.until) FROM suppressions x WHERE x.recipient = @recipient AND x.masked = '•••')
@@ -120,8 +121,11 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		return err
 	}
 	err = db.Write(ctx, func(q Tx) error {
-		statements := append(slices.Clone(db.Dialect.BeforeErase), MapSlice(PersonalTables, func(p personalTable) string { return p.Erase })...)
-		args := Args{"recipient": h, "keep": keep, "empty": []byte{}}
+		if err := db.BeforeErase(q, h); err != nil {
+			return err
+		}
+		statements := MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Erase })
+		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)), "empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
 		}
@@ -137,14 +141,14 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 // in the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	n, err := Writing(ctx, db, func(q Tx) (int, error) {
-		if err := q.ExecAll(nil, db.Dialect.BeforeForget...); err != nil {
+		if err := q.ExecAll(nil, q.Dialect.pick(PatientSQL)); err != nil {
 			return 0, err
 		}
-		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, dueErasuresSQL, nil)
+		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, q.Dialect.locked(dueErasuresSQL), nil)
 		if err != nil {
 			return 0, err
 		}
-		statements := MapSlice(PersonalTables, func(p personalTable) string { return p.Forget })
+		statements := MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
 			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {

@@ -9,10 +9,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// Conditions collects the conditions of a WHERE clause. Their parameters are numbered, which both databases understand.
+// Conditions collects the conditions of a WHERE clause. Their parameters are named a0, a1 and so on.
 type Conditions struct {
 	texts []string
-	Args  []any
+	Args  Args // nil: none yet
 }
 
 // Add appends a condition in which each "?" stands for the next of args.
@@ -38,10 +38,14 @@ func (c *Conditions) AddBefore(columns string, mark *store.Mark) {
 	}
 }
 
-// addArg adds a parameter and returns its placeholder, "$" and a number.
+// addArg adds a parameter and returns its placeholder.
 func (c *Conditions) addArg(value any) string {
-	c.Args = append(c.Args, value)
-	return fmt.Sprint("$", len(c.Args))
+	if c.Args == nil {
+		c.Args = Args{}
+	}
+	name := fmt.Sprint("a", len(c.Args))
+	c.Args[name] = value
+	return "@" + name
 }
 
 // ofSends is the text for AddKind for rows s of sends or of counted hours.
@@ -77,9 +81,8 @@ const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 type SendFilter struct{ store.Filter }
 
 // Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds them), app, channel, purpose, provider and
-// the support reference. Some conditions seem redundant; they let the planner use a partial index. New parameters are numbered after
-// args.
-func (f SendFilter) Conditions(args ...any) Conditions {
+// the support reference. Some conditions seem redundant; they let the planner use a partial index. New parameters are added to args.
+func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])
@@ -95,7 +98,7 @@ func (f SendFilter) Conditions(args ...any) Conditions {
 	switch f.Status {
 	case "":
 	case store.Queued, store.Sending:
-		c.Add("s.status = ? AND s.id {{among}} SELECT f.id FROM outbox f {{end}}", string(f.Status))
+		c.Add("s.status = ? AND s.id "+d.among("SELECT f.id FROM outbox f"), string(f.Status))
 	case store.Refused:
 		c.Add("s.number = 0")
 	case store.Delivered:
@@ -154,8 +157,8 @@ func (f SendFilter) ReadsFailures() bool {
 }
 
 // Query returns the statement for the filter, in either dialect, and its arguments.
-func (f SendFilter) Query(d Dialect) (string, []any) {
-	c := f.Conditions()
+func (f SendFilter) Query(d Dialect) (string, Args) {
+	c := f.Conditions(d, nil)
 	c.AddKind(ofSends, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
 	if f.ReadsFailures() {
@@ -184,7 +187,7 @@ func (f SendFilter) recipientQuery(table string, c Conditions) string {
 
 // failureQuery reads the table failures in the order of the page and looks up the send of each row. The filter's other conditions are
 // checked on the send.
-func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
+func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
 	AddIfSet(&c, "f.channel = ?", f.Channel)
@@ -196,7 +199,7 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 		order = " ASC"
 		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.Failures,
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.pick(failuresFrom),
 		c.Where(), order, f.Limit), c.Args
 }
 
@@ -217,7 +220,7 @@ func supportReferenceSubquery(r store.SupportRange, c *Conditions) string {
 // earlier partitions are left out. Each side of the OR is the whole condition. No index can be used for an OR, so the planner does
 // not read all rows of the time range instead of one recipient's.
 func LoggedSinceSQL(at string) string {
-	at = "sendcode_lowest_id(" + at + " - " + IntervalSQL(store.MaxDrift) + ")"
+	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
@@ -227,11 +230,11 @@ const ClockStep = time.Hour
 // addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end.
 // Without partitions it adds nothing.
 func (c *Conditions) addIDRange(d Dialect, from, to time.Time) {
-	if d.Partitioned && !from.IsZero() {
+	if d == Postgres && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))
 		c.Add("(s.id >= ? OR s.id > ?)", lowest, lowest)
 	}
-	if d.Partitioned && !to.IsZero() {
+	if d == Postgres && !to.IsZero() {
 		highest := store.LowestID(to.Add(store.MaxDrift + time.Millisecond))
 		c.Add("(s.id < ? OR s.id <= ?)", highest, highest)
 	}

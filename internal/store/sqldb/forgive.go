@@ -9,16 +9,18 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-var forgiveSQL = []string{
-	`UPDATE sends SET counts = {{false}}, forgiven = {{true}}
-WHERE recipient = @recipient AND number > 0 AND counts = {{true}} AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
-	`UPDATE sends SET forgiven = {{true}}
+func (d Dialect) forgiveSQL() []string {
+	return []string{
+		`UPDATE sends SET counts = false, forgiven = true
+WHERE recipient = @recipient AND number > 0 AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),
+		`UPDATE sends SET forgiven = true
 WHERE recipient = @recipient AND number > 0 AND status = 'failed'
   AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
-	`UPDATE failures SET counts = {{false}} WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = {{true}}`,
-	`UPDATE verifications SET forgiven = attempts
+		`UPDATE failures SET counts = false WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = true`,
+		`UPDATE verifications SET forgiven = attempts
 WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel
-  AND expires_at > (SELECT @now - @window)`,
+  AND expires_at > (SELECT @now - CAST(@window AS interval))`,
+	}
 }
 
 // ResetCounters makes the sends of the buckets count no longer, and neither the rejected sends and failed checks of their recipients.
@@ -34,8 +36,8 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	})
 	return db.Write(ctx, func(q Tx) error {
 		// First take the locks of all buckets, then change the rows.
-		locks := []string{db.Dialect.Lock, db.Dialect.LockTries}
-		for _, statements := range [][]string{locks, forgiveSQL} {
+		locks := []string{q.Dialect.pick(lockSQL), q.Dialect.pick(checksLockSQL)}
+		for _, statements := range [][]string{locks, q.Dialect.forgiveSQL()} {
 			for _, b := range buckets {
 				args := bucketArgs(b)
 				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.RowWindow

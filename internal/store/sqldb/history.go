@@ -27,12 +27,12 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 // CountedInBucketSQL returns the statement that reads the counted sends of a bucket after @after. It is written so that Postgres can only
 // choose one plan, even without statistics on a new partition: the index by recipient and time. IS TRUE keeps the planner from using an
 // index on app, channel and purpose, which would read the rows of all recipients.
-func (d *Dialect) CountedInBucketSQL() string {
+func (d Dialect) CountedInBucketSQL() string {
 	return `
 SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
-  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE AND (s.counts = {{true}}) IS TRUE
-  AND ` + d.Since("@after")
+  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + d.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE
+  AND ` + d.since("@after")
 }
 
 func pastFields(p *gate.CountedSend) []any {
@@ -42,7 +42,7 @@ func pastFields(p *gate.CountedSend) []any {
 // rejectedSQL selects the rejected sends of a recipient that ended after @after.
 const rejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
-WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
 func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, TimeField{&p.LoggedAt}} }
 
@@ -105,7 +105,7 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 // at the first error of yield and returns that error.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, _, err := readSince(ctx, db, within, SendFields, `
-SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after
+SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
@@ -122,10 +122,10 @@ SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AN
 
 // HeavySQL returns the statement that finds recipients with many counted sends after @after. Its last column is the number of all such
 // recipients, without the limit.
-func (d *Dialect) HeavySQL() string {
+func (d Dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.Since("@after") + `
+FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.in("purposes") + ` AND ` + d.since("@after") + `
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 

@@ -12,18 +12,18 @@ import (
 // The claim and its send are read by separate statements after claimSQL. That may have waited for another transaction, and statements after
 // it also see what that transaction committed.
 const (
-	forgetSQL = `
-DELETE FROM idempotency_keys WHERE key {{among}}
-    SELECT key FROM idempotency_keys WHERE created_at <= (SELECT @now - @life) AND key <> @key ORDER BY created_at LIMIT @forgotten {{skip locked}} {{end}}`
+	oldKeysSQL = `
+    SELECT key FROM idempotency_keys WHERE created_at <= (SELECT @now - CAST(@life AS interval)) AND key <> @key
+    ORDER BY created_at LIMIT @forgotten`
 
 	claimSQL = `
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
-SELECT @key, @fingerprint, @send, clock.now, clock.now + @lease FROM (SELECT @now AS now) AS clock WHERE true
+SELECT @key, @fingerprint, @send, clock.now, clock.now + CAST(@lease AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, held_until = excluded.held_until,
-    send_id = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.send_id ELSE k.send_id END,
-    created_at = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.created_at ELSE k.created_at END
-WHERE k.created_at <= excluded.created_at - @life
+    send_id = CASE WHEN k.created_at <= excluded.created_at - CAST(@life AS interval) THEN excluded.send_id ELSE k.send_id END,
+    created_at = CASE WHEN k.created_at <= excluded.created_at - CAST(@life AS interval) THEN excluded.created_at ELSE k.created_at END
+WHERE k.created_at <= excluded.created_at - CAST(@life AS interval)
    OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint`
 
 	readClaimSQL = `SELECT @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
@@ -47,7 +47,7 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	args := Args{
 		"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life, "forgotten": store.ClaimsForgotten,
 	}
-	forget, claim := &Step{Statement: forgetSQL, Args: args}, &Step{Statement: claimSQL, Args: args}
+	forget, claim := &Step{Statement: `DELETE FROM idempotency_keys WHERE key ` + db.Dialect.among(db.Dialect.locked(oldKeysSQL)), Args: args}, &Step{Statement: claimSQL, Args: args}
 	read := &Step{Statement: readClaimSQL, Args: args, Each: func(read Scan) error {
 		return read(TimeField{&now}, &row.Fingerprint, &row.SendID)
 	}}

@@ -16,9 +16,14 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status
 	// lostSQL adds a row to failures for a message whose receipt says that it was lost, even if its send has no outcome yet.
 	lostSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), {{false}}, s.app, s.channel, s.recipient
+SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
+
+// deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres finds such messages.
+var deliveredSQL = Twin{Postgres: `
+INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
+  ON CONFLICT DO NOTHING`}
 
 var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
 
@@ -36,7 +41,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := firstRow(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
-  AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
+  AND s.status <> 'refused'`+q.Dialect.pick(Twin{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
 			return false, err
 		}
@@ -57,7 +62,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
 // did not go out or has a receipt already. Undelivered may still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
-	statement := db.Dialect.Delivered
+	statement := db.Dialect.pick(deliveredSQL)
 	if status == store.Undelivered {
 		statement = lostSQL
 	}

@@ -44,8 +44,8 @@ func (db *DB) Verification(ctx context.Context, id string) (store.Verification, 
 	w, err := readFirstRow(ctx, db, withNow(&now, WorkFields), `
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
-  AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
-  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
+  AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval)
+  AND `+db.Dialect.since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxDrift})
 	return w.Verification, w.Send, now, err
 }
@@ -56,7 +56,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 		return nil, nil
 	}
 	query, args := db.SendsQuery(SendFilter{filter})
-	rows, err := ReadAll(ctx, db, SendFields, query, NumberedArgs(args))
+	rows, err := ReadAll(ctx, db, SendFields, query, args)
 	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
@@ -68,7 +68,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id IN (@ids) AND s.id BETWEEN @first AND @last`,
+	return ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`,
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
@@ -79,11 +79,25 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 		return nil, now, nil
 	}
 	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields),
-		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id IN (@ids)`, Args{"ids": ids})
+		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id `+db.Dialect.in("ids"), Args{"ids": ids})
 	return all, now, err
 }
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+// latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL makes Postgres look up each recipient in
+// the index.
+var latestSQL = Twin{
+	Postgres: `
+SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL (
+    (` + sendSQL + ` WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > @now - CAST(@within AS interval)
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
+    UNION ALL
+    (` + sendSQL + ` WHERE s.recipient = h.recipient AND s.number = 0 AND s.logged_at > @now - CAST(@within AS interval)
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
+) s`,
+	SQLite: sendSQL + ` WHERE s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`,
+}
 
 // Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
 // left out. It takes up to 5,000 hashes.
@@ -91,12 +105,7 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	statement := db.Dialect.Latest
-	if statement == "" {
-		half := sendSQL + ` WHERE s.logged_at > (SELECT @now - @within) AND s.recipient IN (@recipients) AND `
-		statement = half + `s.number > 0 UNION ALL ` + half + `s.number = 0`
-	}
-	rows, err := ReadAll(ctx, db, SendFields, statement, Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, SendFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -157,7 +166,7 @@ const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at
 
 // related returns Story.Related of a verification.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
-	further := q.Dialect.Since("@created_at")
+	further := q.Dialect.since("@created_at")
 	return All(q, SendFields, fmt.Sprintf(`
 SELECT %[1]s FROM sends s
 WHERE `+SentOfSQL+` AND %[3]s
@@ -194,7 +203,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	for err == nil {
 		var page []store.Send
 		page, err = ReadAll(ctx, db, SendFields, sendSQL+`
-WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
+WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {
 			if err := yield(countedSendOn(s, clock)); err != nil {

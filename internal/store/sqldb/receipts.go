@@ -13,16 +13,18 @@ import (
 
 const awaitSQL = `
 INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
-SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
+SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
 // duePollsSQL returns the messages that are due, and schedules the next poll of each: after FirstPollPause, doubled with each poll, and
 // after PollDoublings polls LastPollPause.
-var duePollsSQL = `
-UPDATE pending_receipts SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
+func (d Dialect) duePollsSQL() string {
+	return `
+UPDATE pending_receipts SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN CAST(@first AS interval) * (1 << asked) ELSE CAST(@last AS interval) END
 WHERE (carrier, message_id) IN (
-    SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
+    ` + d.locked(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit`) + `)
 RETURNING ` + pendingReceiptTable.selectList()
+}
 
 // AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
 // SendByMessageID finds it. If the message was added before, nothing is changed.
@@ -46,8 +48,8 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 // they are polled again if the caller dies. It gives up messages that have waited for three days.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitReceiptFor}},
-		&Step{Statement: duePollsSQL, Each: AppendTo(&list, pendingReceiptTable.destinations), Args: Args{
+		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`, Args: Args{"await": store.AwaitReceiptFor}},
+		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
 		}})
 	if err != nil {

@@ -13,37 +13,7 @@ const (
 	// settledSQL is the condition that a send s is not in flight and has no refund due.
 	settledSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
-	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
-		` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
-
-	// Without partitions, verifications and failures are deleted together with their sends.
-	expireWithSendsSQL = `
-DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (@ids))`
-	expireFailuresWithSendsSQL = `
-DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id IN (@ids)`
-
-	// With partitions, they are deleted by their own age, unless their send is in flight or has a refund due.
-	expireVerificationsSQL = `
-DELETE FROM verifications WHERE id {{among}}
-    SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
-        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r {{end}}
-          AND s.logged_at < @before)
-    LIMIT @limit {{skip locked}} {{end}}`
-	expireFailuresSQL = `
-DELETE FROM failures WHERE (status, logged_at, id) IN (
-    SELECT o.status, o.logged_at, o.id FROM failures o
-    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before
-      AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
-
-	expireMinuteIndexSQL = `DELETE FROM minute_index WHERE minute < @minute`
-
-	expireProviderEventsSQL = `
-DELETE FROM provider_events WHERE (send_id, kind) IN (
-    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit {{skip locked}})`
-
-	expireSuppressionsSQL = `
-DELETE FROM suppressions WHERE id {{among}}
-    SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit {{end}}`
+	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit`
 
 	// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
 	storageStatusSQL = `
@@ -52,6 +22,46 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
          AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
+
+// Postgres deletes verifications and failures by their own age, unless their send is in flight or has a refund due; SQLite, without
+// partitions, together with their sends.
+var (
+	expireVerificationsSQL = Twin{
+		Postgres: `
+DELETE FROM verifications WHERE id = ANY (ARRAY(
+    SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
+        SELECT s.verification_id FROM sends s
+        WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)
+    LIMIT @limit FOR UPDATE SKIP LOCKED))`,
+		SQLite: `
+DELETE FROM verifications WHERE id IN (
+    SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
+	}
+	expireFailuresSQL = Twin{
+		Postgres: `
+DELETE FROM failures WHERE (status, logged_at, id) IN (
+    SELECT o.status, o.logged_at, o.id FROM failures o
+    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before
+      AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`,
+		SQLite: `
+DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
+  AND id IN (SELECT value FROM json_each(@ids))`,
+	}
+	expireProviderEventsSQL = Twin{
+		Postgres: `
+DELETE FROM provider_events WHERE (send_id, kind) IN (
+    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit FOR UPDATE SKIP LOCKED)`,
+		SQLite: `
+DELETE FROM provider_events WHERE (send_id, kind) IN (
+    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit)`,
+	}
+	// The BRIN index of verifications by time can only be read by a bitmap scan.
+	bitmapScanSQL        = Twin{Postgres: `SET LOCAL enable_bitmapscan = on`}
+	expireMinuteIndexSQL = Twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
+)
+
+const oldSuppressionsSQL = `
+    SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit`
 
 func storageStatusFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
@@ -73,29 +83,25 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone st
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
-	if err := q.ExecAll(nil, q.Dialect.BeforeExpire...); err != nil {
+	if err := q.ExecAll(nil, q.Dialect.pick(bitmapScanSQL)); err != nil {
 		return gone, err
 	}
-	ids, err := All(q, OneColumn[uuid.UUID], expiringSQL, args)
+	ids, err := All(q, OneColumn[uuid.UUID], q.Dialect.locked(expiringSQL), args)
 	if err != nil {
 		return gone, err
 	}
 	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
-	most, statements := int64(len(ids)), []string{expireWithSendsSQL, expireFailuresWithSendsSQL, expireProviderEventsSQL,
-		expireSuppressionsSQL}
-	last := []string{`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`}
-	if q.Dialect.Partitioned {
-		statements[0], statements[1] = expireVerificationsSQL, expireFailuresSQL
-		last = append(last, expireMinuteIndexSQL)
-	}
-	for _, statement := range statements {
+	most, among := int64(len(ids)), q.Dialect.in("ids")
+	for _, statement := range []string{q.Dialect.pick(expireVerificationsSQL), q.Dialect.pick(expireFailuresSQL),
+		q.Dialect.pick(expireProviderEventsSQL), `DELETE FROM suppressions WHERE id ` + q.Dialect.among(oldSuppressionsSQL)} {
 		n, err := q.Run(statement, args, nil)
 		if err != nil {
 			return gone, err
 		}
 		most = max(most, n)
 	}
-	err = q.ExecAll(args, last...)
+	err = q.ExecAll(args, `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among,
+		q.Dialect.pick(expireMinuteIndexSQL))
 	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 

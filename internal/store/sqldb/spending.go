@@ -16,7 +16,7 @@ const (
 	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of two at once, the second waits for the
 	// row lock and then sees the sum of the first.
 	spendSQL = `
-INSERT INTO spending AS s (account, period, used) SELECT @account, @period, @amount WHERE @amount <= @limit
+INSERT INTO spending AS s (account, period, used) SELECT @account, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
 ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
 RETURNING used`
 
@@ -25,7 +25,7 @@ UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 E
 
 	addHoldSQL = `
 INSERT INTO carrier_holds AS e (channel, recipient, since, until)
-SELECT @channel, @recipient, clock.now, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
+SELECT @channel, @recipient, clock.now, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
 
 	holdSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
@@ -40,7 +40,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = firstRow(q, OneColumn[int64], spendSQL,
-				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
+				Args{"account": c.Account, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
 				refusedBy = c.Account
 			}
@@ -61,7 +61,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
-			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account, "period": date(x.Period)}); err != nil {
+			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account, "period": x.Period}); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-// Package sqldb has the statements that Postgres and SQLite share. Each is written once, with placeholders that a Dialect replaces. The
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One that differs stands twice, as a Twin. The
 // statements of each send are in the packages postgres and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
@@ -30,12 +30,14 @@ type Engine interface {
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
 	// SendsQuery returns the statement for a filter, and its arguments.
-	SendsQuery(f SendFilter) (string, []any)
+	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it
 	// dropped nothing.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// Partitions returns the partitions of sends, oldest first; none in SQLite.
 	Partitions(ctx context.Context) ([]store.Partition, error)
+	// BeforeErase runs in the transaction of Erase, before anything is erased.
+	BeforeErase(q Tx, h recipient.Hash) error
 	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion is committed all the same.
 	RemoveTraces(ctx context.Context) error
 	Close() error
@@ -81,10 +83,9 @@ type Native interface {
 	Ping(ctx context.Context) error
 }
 
-// Conn runs a statement with numbered parameters. It calls each for every row; nil: rows are not read. It returns the number of rows that
-// were changed or read.
+// Conn runs a statement. It calls each, if not nil, for every row. It returns how many rows were changed or read.
 type Conn interface {
-	Run(statement string, args []any, each func(Scan) error) (changed int64, err error)
+	Run(statement string, args Args, each func(Scan) error) (changed int64, err error)
 }
 
 // Scan reads the columns of a row.
@@ -92,8 +93,8 @@ type Scan = func(dest ...any) error
 
 // Tx runs the statements of one read or of one transaction.
 type Tx struct {
-	Conn    Conn
-	Dialect *Dialect
+	Conn
+	Dialect Dialect
 	Now     time.Time // the log's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
 }
 
@@ -110,13 +111,6 @@ func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed 
 	s := Step{Statement: statement, Args: args}
 	err = db.Run(ctx, &s)
 	return s.Changed > 0 && err == nil, err
-}
-
-// Run replaces the named parameters, runs the statement and calls each, if not nil, for every row. It returns how many rows were
-// changed or read.
-func (q Tx) Run(statement string, args Args, each func(Scan) error) (int64, error) {
-	text, values := q.Dialect.Bind(statement, args, q.Now)
-	return q.Conn.Run(text, values, each)
 }
 
 // exec runs a statement and ignores how many rows it changed.

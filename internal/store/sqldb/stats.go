@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ type part struct {
 // parts divides the time range of q into hours whose counts are stored, and the time before and after them. If no counts are stored, or if
 // they have a gap, there is one part, which is read from rows.
 func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
-	if !tx.Dialect.Partitioned || q.Each%time.Hour != 0 {
+	if tx.Dialect == SQLite || q.Each%time.Hour != 0 {
 		return []part{{q, false}}, nil
 	}
 	var first, last time.Time
@@ -39,7 +40,7 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 
 // union returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for counted parts, from a table s of stored
 // counts; rows is the SELECT for other parts, from sends s. In both, "%s" is replaced by the WHERE clause.
-func (tx Tx) union(parts []part, hours, rows string) (subquery string, args []any) {
+func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
 		c, text := Conditions{Args: args}, hours
@@ -47,7 +48,7 @@ func (tx Tx) union(parts []part, hours, rows string) (subquery string, args []an
 			c.Add("s.hour >= ? AND s.hour < ?", p.From, p.To)
 			c.AddKind(ofSends, p.App, p.Channel, p.Purpose)
 		} else {
-			c, text = StatsConditions(p.StatsQuery, *tx.Dialect, args...), rows
+			c, text = StatsConditions(p.StatsQuery, tx.Dialect, args), rows
 		}
 		texts, args = append(texts, fmt.Sprintf(text, c.Where())), c.Args
 	}
@@ -55,8 +56,8 @@ func (tx Tx) union(parts []part, hours, rows string) (subquery string, args []an
 }
 
 // StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose. New parameters are
-// numbered after args.
-func StatsConditions(q store.StatsQuery, d Dialect, args ...any) Conditions {
+// added to args.
+func StatsConditions(q store.StatsQuery, d Dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
 	c.addIDRange(d, q.From, q.To)
@@ -93,9 +94,9 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 			s.Intervals = append(s.Intervals, store.Interval{At: at, Measures: by[at]})
 		}
 	}
-	c := StatsConditions(q, *tx.Dialect) // text messages that went out and that their carrier later reported as lost
-	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.Failures+c.Where()+` AND f.status = 'undelivered'
- AND f.logged_at >= $1 AND f.logged_at < $2 AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, NumberedArgs(c.Args))
+	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To}) // text messages that went out and that their carrier later reported as lost
+	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFrom)+c.Where()+` AND f.status = 'undelivered'
+ AND f.logged_at >= @from AND f.logged_at < @to AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
 	return s, err
 }
 
@@ -116,7 +117,7 @@ FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification
 	rows, err := All(tx, func(r *row) []any {
 		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
 	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
-GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, NumberedArgs(args))
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.Tally
 	for _, r := range rows {
 		m := by[r.At]
@@ -131,7 +132,7 @@ func sums(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// delivered is the number of messages in one stretch with the same Dialect.Took.
+// delivered is the number of messages in one stretch with the same tookSQL.
 type delivered struct {
 	at   time.Time
 	took int64
@@ -142,10 +143,10 @@ type delivered struct {
 // range.
 func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median, p95 time.Duration, err error) {
 	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.bucket AS took, s.n FROM hour_times s%s`, `
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.Took+` AS took, count(*) AS n
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
 	all, err := All(tx, func(d *delivered) []any { return []any{stretchField{&d.at, q}, &d.took, &d.n} },
-		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, NumberedArgs(args))
+		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
 	stretches := map[time.Time][]delivered{}
 	for _, d := range all {
 		stretches[d.at] = append(stretches[d.at], d)
@@ -168,7 +169,7 @@ func (tx Tx) percentile(list []delivered, percent int) time.Duration {
 	left := (percent*sum + 99) / 100
 	for _, d := range list {
 		if left -= d.n; left <= 0 {
-			return tx.Dialect.Time(d.took)
+			return tx.Dialect.deliveryTime(d.took)
 		}
 	}
 	return 0
@@ -188,17 +189,50 @@ func (f stretchField) Scan(src any) error {
 }
 
 // stretch returns the SQL for the number of the stretch that has the column's instant. It handles changes of the zone's offset.
-func (d *Dialect) stretch(column string, q store.StatsQuery) string {
+func (d Dialect) stretch(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
-		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.Instant(all[i+1].From), d.Stretch(column, s.Offset, q.Each))
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From), d.stretchNumber(column, s.Offset, q.Each))
 	}
-	last := d.Stretch(column, all[len(all)-1].Offset, q.Each)
+	last := d.stretchNumber(column, all[len(all)-1].Offset, q.Each)
 	if b.Len() == 0 {
 		return last
 	}
 	return "CASE " + b.String() + "ELSE " + last + " END"
+}
+
+// stretchNumber returns the SQL for the number of the stretch, counted from 1970, that has the column's instant. Stretches have the length
+// each, in a zone with this offset.
+func (d Dialect) stretchNumber(column string, offset, each time.Duration) string {
+	if d == SQLite {
+		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
+	}
+	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, each/time.Second)
+}
+
+// instant returns the literal of an instant.
+func (d Dialect) instant(at time.Time) string {
+	return fmt.Sprintf(d.pick(Twin{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
+}
+
+// tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts it.
+var tookSQL = Twin{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
+
+// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket, at
+// most 2 % off.
+const bucketBase = 1.04
+
+// BucketSQL returns the SQL for the bucket of an interval.
+func BucketSQL(interval string) string {
+	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval, bucketBase)
+}
+
+func (d Dialect) deliveryTime(took int64) time.Duration {
+	if d == SQLite {
+		return time.Duration(took) * time.Microsecond
+	}
+	return time.Duration(math.Pow(bucketBase, float64(took)+0.5)) * time.Microsecond
 }
 
 // maxDomains are those with the most failures, maxApprovals those with the most codes.
@@ -218,7 +252,7 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 		if err != nil {
 			return nil, err
 		}
-		query, args := failedDomains(q, *tx.Dialect)
+		query, args := failedDomains(q, tx.Dialect)
 		if parts[0].counted {
 			query, args = tx.union(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
 				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
@@ -228,18 +262,18 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 				sums("sends", "failed", "rejected"), query, maxDomains)
 		}
 		fields := func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
-		return All(tx, fields, query, NumberedArgs(args))
+		return All(tx, fields, query, args)
 	})
 }
 
 // failedDomains returns the statement that counts mails by domain from the rows, and its arguments. It first finds the domains with the
 // most failures, by the index of failures, and then counts all mails of only these domains.
-func failedDomains(q store.StatsQuery, d Dialect) (string, []any) {
-	c := StatsConditions(q, d)
+func failedDomains(q store.StatsQuery, d Dialect) (string, Args) {
+	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
-    FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed'
+    FROM ` + d.pick(failuresFrom) + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= @from AND f.logged_at < @to AND s.status = 'failed'
       AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
@@ -273,7 +307,7 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 FROM sends s JOIN verifications v ON v.id = s.verification_id%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
 		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
 			sums("opened", "approved"), subquery, maxApprovals)
-		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, NumberedArgs(args))
+		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, args)
 	})
 }
 

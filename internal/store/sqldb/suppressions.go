@@ -29,7 +29,7 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 
 // suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
+	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`, Args{"ids": ids})
 }
 
 // Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID exists, perhaps a lifted one; it is
@@ -75,7 +75,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 		}
 		c.AddBefore("since, id", f.Before)
 		list, err = All(q, suppressionTable.destinations, suppressionSQL+c.Where()+
-			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), NumberedArgs(c.Args))
+			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), c.Args)
 		return err
 	})
 	return list, now, err

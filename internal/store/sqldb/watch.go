@@ -50,7 +50,7 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
   AND until > @now`
 
 	acquireLeaseSQL = `
-INSERT INTO leases AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
+INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
@@ -149,7 +149,7 @@ const watchLock = 0x7761746368
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of the lock committed.
-		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.Lock); err != nil {
+		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.pick(lockSQL)); err != nil {
 			return nil, err
 		}
 		return q.pausePrefixes(w)
@@ -174,7 +174,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 		}
 		c.AddBefore("p.since, p.id", f.Before)
 		list, err = All(q, prefixPauseTable.destinations, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
-			NumberedArgs(c.Args))
+			c.Args)
 		return err
 	})
 	return list, now, err

@@ -3,43 +3,38 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"strconv"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
 
-// words is the dialect of SQLite. The log's time is a parameter, since its clock is the program's.
-var words = sqldb.Dialect{
-	Words: map[string]string{
-		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",
-		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
-	},
-	Stretch: func(column string, offset, each time.Duration) string {
-		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
-	},
-	Instant:  func(at time.Time) string { return strconv.FormatInt(at.UnixMicro(), 10) },
-	Took:     "s.finished_at - s.logged_at",
-	Time:     func(took int64) time.Duration { return time.Duration(took) * time.Microsecond },
-	Failures: "failures f CROSS JOIN sends s ON s.id = f.id",
-	At:       func(t time.Time) any { return t.UnixMicro() },
-	Since:    func(string) string { return "1 = 1" }, // there are no partitions
-
-}
-
 // liteConn runs statements in a transaction or on a reader.
 type liteConn struct {
 	ctx context.Context
-	q   interface {
-		ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
-		QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
-	}
+	now time.Time
+	q   querier
+}
+
+type querier interface {
+	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// tx returns a Tx on a transaction or a reader, at the present time.
+func (s *DB) tx(ctx context.Context, q querier) sqldb.Tx {
+	now := store.Micro(s.now())
+	return sqldb.Tx{Conn: liteConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
 }
 
 // Run implements sqldb.Conn.
-func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error) (n int64, err error) {
+func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan) error) (n int64, err error) {
+	args := named(params, c.now)
 	if each == nil {
 		result, err := c.q.ExecContext(c.ctx, statement, args...)
 		if err != nil {
@@ -60,9 +55,39 @@ func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error)
 	return n, rows.Err()
 }
 
+// named returns the parameters as the driver takes them, with now for @now: instants and durations as numbers of µs, lists as JSON.
+func named(params sqldb.Args, now time.Time) []any {
+	args := []any{sql.Named("now", now.UnixMicro())}
+	for name, v := range params {
+		switch x := v.(type) {
+		case time.Time:
+			v = x.UnixMicro()
+		case time.Duration:
+			v = x.Microseconds()
+		case recipient.Hash:
+			v = x[:]
+		case [32]byte:
+			v = x[:]
+		case []string:
+			v = jsonList(x, func(s string) string { return s })
+		case []uuid.UUID:
+			v = jsonList(x, uuid.UUID.String)
+		case []recipient.Hash:
+			v = jsonList(x, func(h recipient.Hash) string { return hex.EncodeToString(h[:]) })
+		}
+		args = append(args, sql.Named(name, v))
+	}
+	return args
+}
+
+func jsonList[T any](list []T, text func(T) string) string {
+	b, _ := json.Marshal(sqldb.MapSlice(list, text)) // strings can always be marshaled
+	return string(b)
+}
+
 // Read implements sqldb.Engine.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return store.Unavailable(sqliteCause(f(sqldb.Tx{Conn: liteConn{ctx, s.readers}, Dialect: &words, Now: store.Micro(s.now())})))
+	return store.Unavailable(sqliteCause(f(s.tx(ctx, s.readers))))
 }
 
 // Run implements sqldb.Engine.

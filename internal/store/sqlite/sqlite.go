@@ -14,6 +14,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
@@ -66,7 +67,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 
 func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, now: now}
-	s.DB = sqldb.DB{Dialect: words, Engine: s, Native: s}
+	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, Native: s}
 	s.readers = readPool{DB: reader, fault: s.fault}
 	return s
 }
@@ -121,7 +122,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	if err != nil {
 		return store.Unavailable(sqliteCause(err))
 	}
-	if err := f(sqldb.Tx{Conn: liteConn{ctx, tx}, Dialect: &words, Now: store.Micro(s.now())}); err != nil {
+	if err := f(s.tx(ctx, tx)); err != nil {
 		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 	}
 	late := s.fault(asking, Committing)
@@ -151,13 +152,16 @@ func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error
 }
 
 // SendsQuery implements sqldb.Engine.
-func (s *DB) SendsQuery(f sqldb.SendFilter) (string, []any) { return f.Query(words) }
+func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Query(sqldb.SQLite) }
 
 // DropPartition implements sqldb.Engine. A file has no partitions.
 func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 
 // Partitions implements sqldb.Engine.
 func (s *DB) Partitions(context.Context) ([]store.Partition, error) { return nil, nil }
+
+// BeforeErase implements sqldb.Engine.
+func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
 // RemoveTraces implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only copies the write-ahead log into the
 // database file and empties it, unless a reader still needs it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -149,20 +150,15 @@ func TestSQLitePlans(t *testing.T) {
 	who := in.Send.Recipient
 	filter := func(f store.Filter) string {
 		f.Limit = 10
-		query, _ := sqldb.SendFilter{Filter: f}.Query(words)
-		return query
-	}
-	bind := func(statement string) string {
-		query, _ := words.Bind(statement, sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x", "recipient": who,
-			"after": storetest.Epoch, "app": "shop", "channel": "email", "purpose": "login", "purposes": []string{"login"}}, storetest.Epoch)
+		query, _ := sqldb.SendFilter{Filter: f}.Query(sqldb.SQLite)
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {bind(words.CountedInBucketSQL()), "sends_recipient"},
-		"holder":    {bind(heldSQL), "sends_recipient"},
+		"gate":      {sqldb.SQLite.CountedInBucketSQL(), "sends_recipient"},
+		"holder":    {heldSQL, "sends_recipient"},
 		"in flight": {`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "outbox_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
-		"newest":    {bind(`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL), "sends_recipient"},
+		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "sends_refused"},
 		"rule":      {filter(store.Filter{BlockedBy: "x"}), "sends_blocked_by"},
@@ -172,7 +168,7 @@ func TestSQLitePlans(t *testing.T) {
 		"page":      {filter(store.Filter{Before: &store.Mark{}}), "sends_logged"},
 		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Mark{}}), "sends_recipient"},
 		"reference": {filter(store.Filter{Reference: "x", Before: &store.Mark{}}), "sends_reference"},
-		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
+		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {
 		plan := sqlitePlan(t, log, c.query)
 		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") && name != "recipient" { // that merges two
@@ -183,9 +179,9 @@ func TestSQLitePlans(t *testing.T) {
 
 func sqlitePlan(t *testing.T, log *DB, query string) string {
 	t.Helper()
-	args := make([]any, strings.Count(query, "?")+strings.Count(query, "$"))
-	for i := range args {
-		args[i] = 0
+	var args []any
+	for _, name := range regexp.MustCompile(`@\w+`).FindAllString(query, -1) {
+		args = append(args, sql.Named(name[1:], nil))
 	}
 	rows := storetest.Must(log.writer.Query("EXPLAIN QUERY PLAN "+query, args...))(t)
 	defer rows.Close()

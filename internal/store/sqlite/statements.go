@@ -24,7 +24,7 @@ func newPreparingPool(dsn string) (*sql.DB, error) {
 
 // limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter when it plans, and so compiles the
 // statement again each time that a value is bound.
-var limits = strings.NewReplacer("LIMIT $", "LIMIT 0 + $", "LIMIT ?", "LIMIT 0 + ?")
+var limits = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
 
 type stmtCachingConnector struct{ driver.Connector }
 
