@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, chromium){
-		"fits": everyPageFits, "resets": resetsAQuota, "list": worksTheList, "tail": followsTheLog, "factor": setsUpASecondFactor,
+		"fits": everyPageFits, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList, "factor": setsUpASecondFactor,
 		"provider": logsInByTheProvider,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, chromium{browser, engine}) })
@@ -191,48 +192,74 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// A row appears by itself, changes in its place, waits while the page is paused, and comes after a break.
-func followsTheLog(t *testing.T, browser chromium) {
+// New rows are counted above the list until a click brings them; shown ones change in their place, go when they match the filters no more,
+// and what came during a break is told after it.
+func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
 	w := openWindow(r, browser)
 	t.Cleanup(r.console.Stop)
 	w.logIn()
-	w.goTo("/admin/tail?app=shop")
 	state := func(s string) {
 		t.Helper()
-		w.until(`document.querySelector("[data-state]").textContent === "` + s + `"`)
+		w.until(`document.querySelector(".live").innerText.trim() === "` + s + `"`)
 	}
 	top := func(s string) {
 		t.Helper()
 		w.until(`document.querySelector("tbody tr").innerText.includes("` + s + `")`)
 	}
-	pause := chromedp.Click(chromedp.CSS("button[data-pause]"))
+	bring := chromedp.Click(chromedp.CSS(".live a"))
+	const list = "/admin?app=shop"
+	w.goTo(list)
 	state("live")
+	w.shot("live")
 	rows := w.eval(`String(document.querySelectorAll("tbody tr").length)`)
 	r.Clock.Add(time.Second)
 	s := r.begin("nora@example.org").Send
-	top(s.To)
-	top("sending")
-	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
-	top("mx.example.net")
-	if zone := w.eval(`document.querySelector("tbody tr time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
-		t.Errorf("the new row's time is not the reader's: %s", zone)
-	}
-	w.do(pause)
+	state("1 new row")
 	r.Clock.Add(time.Second)
 	r.sent("paula@example.com")
-	state("paused, 1 new")
-	top(s.To) // nothing is drawn while it is paused
-	w.do(pause)
+	state("2 new rows")
+	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
+	servertest.Same(t, "rows", w.eval(`String(document.querySelectorAll("tbody tr").length)`), rows)
+	w.fits("new rows")
+	w.leads(list, bring)
+	state("live")
 	top("p•••@example.com")
 	w.until(`String(document.querySelectorAll("tbody tr").length - 2) === "` + rows + `"`)
+
+	const second = `document.querySelectorAll("tbody tr")[1]`
+	w.says(second+`.innerText`, "sending", s.To)
+	w.do(chromedp.KeyEvent("jj"))
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	w.until(second + `.innerText.includes("mx.example.net") && ` + second + `.innerText.includes("9 min")`)
+	w.says(`document.activeElement.closest("tr").innerText`, s.To) // the focus stays
+	if zone := w.eval(second + `.querySelector("time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
+		t.Errorf("the changed row's time is not the reader's: %s", zone)
+	}
+	state("live")
 	w.quietAt()
 	w.site.CloseClientConnections() // which the browser complains about
 	r.Clock.Add(time.Second)
-	r.sent("quinn@example.com")
-	top("q•••@example.com")
-	state("live")
+	late := r.begin("quinn@example.com").Send
+	state("1 new row")
+
+	w.goTo("/admin?status=sending&app=shop")
+	top(late.To)
+	r.finish(late, store.Outcome{Status: store.Sent})
+	w.until(`!document.querySelector("tbody").innerText.includes("` + late.To + `")`)
+
+	// On a recipient's page the verdict changes with the row.
+	w.goTo("/admin?recipient=" + s.Recipient.String())
+	r.Clock.Add(2 * time.Minute)
+	again := r.begin("nora@example.org").Send
+	state("1 new row")
+	w.leads("/admin?recipient=", bring)
+	const verdict = `document.querySelector("h1").innerText`
+	before := w.eval(verdict)
+	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	w.until(verdict + ` !== ` + strconv.Quote(before))
+	top("failed")
 }
 
 // A person who gets the password wrong at first sets up an app, which is demanded, and logs in with it. Every page on the way fits.
@@ -256,14 +283,13 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.says(`String(document.querySelectorAll(".codes li").length)`, "10")
 	w.fits("recovery codes")
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
-	w.goTo("/admin/tail")
-	w.leads("/admin/login/code?next=%2Fadmin%2Ftail", password(consoletest.Password))
+	w.goTo("/admin/overview")
+	w.leads("/admin/login/code?next=%2Fadmin%2Foverview", password(consoletest.Password))
 	w.until(`document.activeElement.id === "code"`) // which a browser may see to after the page has been loaded
 	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
 	w.fits("a wrong code")
-	w.leads("/admin/tail", code(d.Next()))
+	w.leads("/admin/overview", code(d.Next()))
 	w.quietAt()
-	r.console.Stop() // which the page would complain about in the end
 }
 
 // A real browser goes to the provider, which is another site, and comes back to the page that it wanted, logged in, though the

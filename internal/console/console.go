@@ -19,7 +19,6 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/frame"
-	"sendcode/internal/console/live"
 	"sendcode/internal/console/policies"
 	"sendcode/internal/console/records"
 	"sendcode/internal/recipient"
@@ -68,24 +67,24 @@ type Console struct {
 	Config
 	layout  *frame.Layout
 	auth    *auth.Auth
-	tail    *live.Tail
+	tail    *tail
 	exports chan struct{} // bounds the exports at once
 }
 
-// New makes a console. In the background only the tail runs, while a reader follows the log.
+// New makes a console. In the background only the tail runs, while a list is open.
 func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	l := frame.New(c.Logger)
 	return &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: live.New(c.Log, c.Logger),
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: newTail(c.Log, c.Logger),
 		exports: make(chan struct{}, maxExports),
 	}
 }
 
-// Stop ends the streams of readers who follow the log, so that the server's stop does not wait for them.
-func (a *Console) Stop() { a.tail.Close() }
+// Stop ends the streams, so that the server's stop does not wait for them.
+func (a *Console) Stop() { a.tail.close() }
 
 // routes returns the routes of the pages and of the JSON API (below /v1), without those of records, auth and layout. Paths and answers are
 // a public contract.
@@ -97,7 +96,6 @@ func (a *Console) routes() []auth.Route {
 		{Method: post, Path: "/admin/search", Handler: frame.Form(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/tail", Handler: a.tailPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/preview", Handler: frame.Form(a.sendPreview), Action: auth.ActionPreview},
@@ -106,7 +104,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/tail", Handler: a.tailJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/tail", Handler: a.tailStream, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personActionJSON(auth.ActionReset, a.Desk.ResetQuota), Action: auth.ActionReset},
 		{Method: post, Path: "/v1/admin/erase", Handler: a.personActionJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
 	}
@@ -123,7 +121,6 @@ func (a *Console) routes() []auth.Route {
 func (a *Console) Register(e *echo.Echo) {
 	lists := &records.Records{Store: a.Log, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
 	a.auth.Add(e, append(a.routes(), lists.Routes()...))
-	e.GET("/admin/tail/rows", a.tailRows, a.auth.APIMiddleware(auth.ActionRead)...) // asked for by a script, which no login page helps
 	a.layout.Register(e)
 	a.auth.Register(e)
 }

@@ -16,7 +16,6 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/frame"
-	"sendcode/internal/console/live"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -150,7 +149,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 		if len(rows) < f.Limit || n >= maxExport {
 			return n, nil
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(live.WriteWait)); err != nil { // the server's is for a whole answer
+		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
 		f.Before = new(markOf(rows[len(rows)-1]))

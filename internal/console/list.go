@@ -53,6 +53,8 @@ type listView struct {
 	Nothing string           // why there are no rows
 	Verdict *explain.Verdict // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
 	Export  string           // address of all rows as a file; empty: not for this account
+	Stream  string           // address of the stream of changes; empty: none fits the filters
+	Again   string           // address of a page with the same rows as they are later
 }
 
 // searchView is the search field after a search that found no question in it.
@@ -126,10 +128,27 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	if q.filter.Support != "" && len(found.Rows) > 1 {
 		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
+	if status == http.StatusOK {
+		v.addStream(q, a.Now())
+	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
 		v.Export = exportAddress(q.given)
 	}
 	return a.layout.Show(c, status, "list", v)
+}
+
+// addStream adds the addresses by which the page changes while it is open. Again begins at the newest row that is shown, so that rows that
+// come later move none off the page; a recipient's page is read as it is, since its verdict is on the newest row.
+func (v *listView) addStream(q query, now time.Time) {
+	newest := store.Mark{At: now}
+	v.Again = v.AddressWith("", "")
+	if len(v.Rows) > 0 {
+		newest = markOf(v.Rows[0].Send)
+		if q.filter.Recipient == nil {
+			v.Again = v.AddressWith("cursor", frame.WriteCursor(store.Mark{At: newest.At, ID: uuid.Max}))
+		}
+	}
+	v.Stream = streamAddress(q, newest)
 }
 
 // addPerson adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten

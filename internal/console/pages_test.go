@@ -113,7 +113,7 @@ func TestPages(t *testing.T) {
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
-		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused", "tail": "/admin/tail?status=unknown",
+		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused",
 		"acts.json":     "/v1/admin/acts",
 		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes", "suppressions.json": "/v1/admin/suppressions",
 		"none.json": "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",

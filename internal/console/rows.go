@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ var signs = map[store.Status]string{
 func (r row) State() explain.Label {
 	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)), Tone: explain.ToneOf(r.Status)}
 }
+
+// Told returns what the row says of its send; the page's script compares it with what the stream tells.
+func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
 func (r row) Why() string {

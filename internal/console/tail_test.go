@@ -14,7 +14,6 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/frame"
-	"sendcode/internal/console/live"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -142,9 +141,9 @@ func TestTailStreams(t *testing.T) {
 	r.finish(second, store.Outcome{Status: store.Sent})
 	rowIs(next(), second, store.Sent)
 	// A reader who reconnects continues where it was; rows of the moment before are sent again as they are now.
-	r.Clock.Add(2 * live.ResumeOverlap)
+	r.Clock.Add(2 * resumeOverlap)
 	third := r.sent("sam@example.com")
-	r.Clock.Add(2 * live.ResumeOverlap)
+	r.Clock.Add(2 * resumeOverlap)
 	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
 	for _, want := range []store.Send{first, second, third} {
 		e2 := again()
@@ -167,12 +166,12 @@ func TestTailEnds(t *testing.T) {
 			t.Errorf("%+v, not for %s", e, reason)
 		}
 	}
-	console.tail.Beat, console.tail.Life = 50*time.Millisecond, 10*time.Second
+	console.tail.beat, console.tail.life = 50*time.Millisecond, 10*time.Second
 	next, _ := listen(t, base, "/v1/admin/tail")
 	for range 3 { // signs of life
 		servertest.Same(t, "event", next().event, "beat")
 	}
-	console.tail.Life = 100 * time.Millisecond
+	console.tail.life = 100 * time.Millisecond
 	short, _ := listen(t, base, "/v1/admin/tail")
 	ends(short, "renew")
 	console.Stop()
@@ -187,9 +186,58 @@ func TestTailRefuses(t *testing.T) {
 		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}), "last=1h", "status=lost",
 		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
-		for _, path := range []string{"/v1/admin/tail?", "/admin/tail/rows?", "/admin/tail?"} {
-			want(t, b.Get(path+query), 422)
-		}
+		want(t, b.Get("/v1/admin/tail?"+query), 422)
 	}
 	want(t, b.Get("/v1/admin/tail", "Last-Event-ID", "x"), 422)
+}
+
+// A stream ends with the session that opened it, and prolongs none.
+func TestTailEndsWithTheSession(t *testing.T) {
+	r, console, base := served(t)
+	console.tail.beat = 10 * time.Millisecond
+	b := r.LoggedIn()
+	cookie := "sendcode-admin=" + b.Cookies["sendcode-admin"].Value
+	stream := func() func() sse {
+		next, resp := listen(t, base, "/v1/admin/tail", "Cookie", cookie, "Authorization", "", "Sec-Fetch-Dest", "empty")
+		servertest.Same(t, "status", resp.StatusCode, http.StatusOK)
+		return next
+	}
+	ends := func(next func() sse) {
+		t.Helper()
+		for e := next(); e.event != "end"; e = next() {
+			if e.event != "beat" {
+				t.Fatalf("%+v", e)
+			}
+		}
+	}
+	out := stream()
+	r.Clock.Add(29 * time.Minute)
+	idle := stream()
+	r.Clock.Add(time.Minute)
+	ends(idle)
+	ends(out)
+	b = r.LoggedIn()
+	cookie = "sendcode-admin=" + b.Cookies["sendcode-admin"].Value
+	out = stream()
+	want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
+	ends(out)
+}
+
+// The first page names the stream of its filters, which begins at its newest row; other pages, and those that filter by what is not in a
+// row, name none.
+func TestListNamesItsStream(t *testing.T) {
+	r, b := loggedIn(t)
+	newest := url.QueryEscape(frame.WriteCursor(markOf(r.sent("ana@example.com"))))
+	for query, stream := range map[string]string{
+		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent", "?domain=example.org": "domain=example.org&amp;newer=",
+		"?outcome=waiting": "", "?network=203.0.113.0/24": "", "?to=2030-01-01T00:00:00Z": "",
+		"?cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}): "",
+	} {
+		rec := want(t, b.Get("/admin"+query), http.StatusOK)
+		if stream == "" {
+			lacks(t, rec, "data-stream")
+			continue
+		}
+		contains(t, rec, `data-stream="/v1/admin/tail?`+stream)
+	}
 }

@@ -65,14 +65,13 @@ var edges = map[string]string{
 	"internal/page": "internal/fault quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
-		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
+		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
 		"internal/console/records internal/console/policies",
 	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
 	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/frame":      "internal/fault internal/compress internal/texts internal/recipient internal/store internal/verification internal/server web web/admin",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
-	"internal/console/live":       "internal/recipient internal/store internal/server internal/console/frame",
 	"internal/console/auth": "internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
@@ -164,7 +163,6 @@ var extraInTests = map[string]string{
 	"tools/bench":               "internal/app internal/config internal/store/postgres tools/rows",
 	"internal/console":          "internal/store/sqlite internal/message internal/delivery templates internal/code internal/keys internal/keys internal/openid web/admin", // what is shown of them
 	"internal/console/auth":     "internal/store/sqlite",
-	"internal/console/live":     "internal/store/sqlite",
 	"internal/limits":           "internal/gates internal/policy", // what it asks while the limiter is away
 }
 
@@ -189,7 +187,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

@@ -26,15 +26,15 @@ function shorten(element, today) {
   told = { story, day };
 }
 
-const today = () => days.format(new Date());
-for (const element of document.querySelectorAll("time")) shorten(element, today());
-document.addEventListener("sendcode:drawn", (event) => { // a row that came later
-  for (const element of event.target.querySelectorAll("time")) shorten(element, today());
-});
+function shortenIn(part) {
+  const today = days.format(new Date());
+  for (const element of part.querySelectorAll("time")) shorten(element, today);
+}
+
+shortenIn(document);
 
 // What is waited for counts down: data-left has the milliseconds, and data-said, where there is one, the sentence around them.
 const [seconds, minutes, hours] = document.documentElement.dataset.units.split(" ");
-const waits = [...document.querySelectorAll("[data-left]")];
 
 function lasting(s) {
   const of = (n, unit, rest, smaller) => `${n} ${unit}${rest > 0 ? ` ${rest} ${smaller}` : ""}`;
@@ -45,17 +45,15 @@ function lasting(s) {
 }
 
 function tick() {
-  for (const wait of waits) {
+  for (const wait of document.querySelectorAll("[data-left]")) {
     const left = Math.ceil((Number(wait.dataset.left) - performance.now()) / 1000);
     wait.textContent = left > 0 ? (wait.dataset.said ?? "{wait}").replace("{wait}", lasting(left)) : wait.dataset.over;
     if (left <= 0) wait.closest(".pips-row")?.classList.remove("blocked");
   }
 }
 
-if (waits.length > 0) {
-  tick();
-  setInterval(tick, 1000);
-}
+tick();
+setInterval(tick, 1000);
 
 // The menu's last entry closes like any menu.
 const menu = document.querySelector("details.menu");
@@ -122,4 +120,96 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
       getSelection().selectAllChildren(text);
     }
   });
+}
+
+// The list follows what changes: rows that it shows change in place, and new ones are counted above it, where a link brings them. Tabs that
+// are not seen follow nothing, since a browser has few connections to one site.
+const most = 999; // rows that are counted
+const live = document.querySelector("[data-stream]");
+const fresh = new Set(); // IDs of new rows
+const changed = new Set(); // of shown rows
+let source = null;
+let last = ""; // ID of the newest event
+let missed = false; // rows that the stream left out
+let connected = false;
+let refreshing = false;
+
+function say() {
+  const link = live.querySelector("a");
+  const many = missed || fresh.size === most;
+  link.hidden = fresh.size === 0 && !missed;
+  link.textContent = fresh.size === 1 && !many ? live.dataset.single.replace("{n}", 1) : live.dataset.several.replace("{n}", `${fresh.size || ""}${many ? "+" : ""}`);
+  live.querySelector("span").textContent = !connected ? live.dataset.lost : link.hidden ? live.dataset.live : "";
+}
+
+// A row that is not shown is new, unless it is older than the last one of a full page.
+function take(send) {
+  const row = document.getElementById(`r-${send.id}`);
+  if (row !== null && row.dataset.told !== `${send.status} ${send.count} ${send.attempts}`) {
+    changed.add(row.id);
+    refresh();
+  } else if (row === null && fresh.size < most && !(document.querySelector("[rel=next]") && send.at < [...document.querySelectorAll("a[data-row] time")].at(-1).dateTime)) {
+    fresh.add(send.id);
+    say();
+  }
+}
+
+// The server draws what changed, at most once a second. A row that does not match the filters any more goes.
+async function refresh() {
+  if (refreshing) return;
+  refreshing = true;
+  await new Promise((done) => { setTimeout(done, 1000); });
+  const begun = performance.now();
+  const ids = [...changed];
+  changed.clear();
+  try {
+    const answer = await fetch(live.dataset.again);
+    if (answer.ok && !answer.redirected) {
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
+      for (const id of [...ids, "verdict", "person"]) exchange(document.getElementById(id), page.getElementById(id));
+      tick();
+    }
+  } catch {
+    for (const id of ids) changed.add(id); // the network is away
+  }
+  refreshing = false;
+  if (changed.size > 0) refresh();
+}
+
+function exchange(before, now) {
+  if (before === null) return;
+  if (now === null) {
+    if (before.matches("tr")) before.remove();
+    return;
+  }
+  const focused = before.contains(document.activeElement);
+  before.replaceWith(now);
+  shortenIn(now);
+  if (focused) now.querySelector("a")?.focus({ preventScroll: true });
+}
+
+function follow() {
+  if (document.hidden) {
+    source?.close();
+    source = null;
+    return;
+  }
+  if (source !== null && source.readyState !== EventSource.CLOSED) return;
+  const address = new URL(live.dataset.stream, location.href);
+  if (last !== "") address.searchParams.set("newer", last);
+  source = new EventSource(address);
+  source.addEventListener("open", () => { connected = true; say(); });
+  source.addEventListener("error", () => {
+    connected = false;
+    say();
+    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000); // refused: a browser does not come back then
+  });
+  source.addEventListener("send", (event) => { last = event.lastEventId; take(JSON.parse(event.data)); });
+  source.addEventListener("gap", () => { missed = true; say(); });
+}
+
+if (live !== null) {
+  follow();
+  document.addEventListener("visibilitychange", follow);
 }

@@ -6,5 +6,5 @@ import "embed"
 
 // FS has the templates, admin.css and the scripts.
 //
-//go:embed *.html admin.css console.js tail.js
+//go:embed *.html admin.css console.js
 var FS embed.FS

@@ -50,7 +50,7 @@ func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device 
 
 func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
 	b.Helper()
-	return b.Post(codePage, url.Values{"code": {code}, "next": {"/admin/tail"}})
+	return b.Post(codePage, url.Values{"code": {code}, "next": {"/admin/overview"}})
 }
 
 // halfIn is a browser that has given the password.
@@ -83,10 +83,10 @@ func TestSecondFactor(t *testing.T) {
 	old := half.Cookies[cookieName].Value
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
 	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
-	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/tail"`)
+	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/overview"`)
 	want(t, giveCode(half, d.Code()), http.StatusUnauthorized) // that confirmed the app
 	code := d.Next()
-	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/tail")
+	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/overview")
 	servertest.Same(t, "known by the code", known(), true)
 	want(t, half.Get("/admin"), http.StatusOK)
 	if half.Cookies[cookieName].Value == old {

@@ -85,3 +85,14 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// StillAdmitted reports, while a long answer is being written, whether its request would still be admitted: the token has not expired, or
+// the session has not ended. If the store does not answer, it is.
+func (a *Auth) StillAdmitted(c echo.Context) bool {
+	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+		token, known := a.findToken(c)
+		return known && !token.expired(a.now())
+	}
+	v, ok, err := a.currentSession(c)
+	return err != nil || ok && v.lacks == ""
+}

@@ -85,13 +85,13 @@ func TestProviderInTrouble(t *testing.T) {
 		r, server := besideProvider(t)
 		consoletest.Is(server, "bo", "support")
 		b := r.Browser()
-		back := b.AtProvider("/admin/tail")
+		back := b.AtProvider("/admin/overview")
 		c.change(server)
 		rec := b.Get(back + c.answer)
 		if rec.Code != c.status || b.Cookies[cookieName] != nil {
 			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
 		}
-		contains(t, rec, c.says, `value="/admin/tail"`)
+		contains(t, rec, c.says, `value="/admin/overview"`)
 		lacks(t, rec, "evil")
 		address, err := url.Parse(back)
 		r.Must(err)
@@ -99,8 +99,8 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.At("", down)
-	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/tail"}}), http.StatusServiceUnavailable)
-	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
+	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/overview"}}), http.StatusServiceUnavailable)
+	contains(t, rec, "Example ID cannot be reached", `value="/admin/overview"`)
 	r.Break("AccountByIdentity")
 	server.At("", nil)
 	consoletest.Is(server, "bo", "support")

@@ -54,12 +54,13 @@ func sessionOf(c echo.Context) session {
 	return v
 }
 
-// attachSession attaches the session and its actor to the request. At most once a minute it writes to the log that the session is in use,
-// so that it does not expire as idle, and renews the cookie.
+// attachSession attaches the session and its actor to the request. At most once a minute it stores that the session is in use, so that it
+// does not expire as idle, and renews the cookie. Requests that a page's script makes by itself are no use
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep its session for hours.
 func (a *Auth) attachSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionKey, v)
-	if v.now.Sub(v.SeenAt) < renewal {
+	if v.now.Sub(v.SeenAt) < renewal || c.Request().Header.Get("Sec-Fetch-Dest") == "empty" {
 		return nil
 	}
 	ctx := c.Request().Context()

@@ -49,7 +49,7 @@ type Layout struct {
 // New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger) *Layout {
 	l := &Layout{logger: logger, templates: map[string]*template.Template{}, files: map[string]*compress.File{}}
-	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
+	for _, name := range []string{"admin.css", "console.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
@@ -92,13 +92,6 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 		return c.NoContent(status)
 	}
 	return c.HTMLBlob(status, b.Bytes())
-}
-
-// RenderBlock renders one block of a page.
-func (l *Layout) RenderBlock(name, block string, view any) (string, error) {
-	var b bytes.Buffer
-	err := l.templates[name].ExecuteTemplate(&b, block, view)
-	return b.String(), err
 }
 
 // Register adds the static files and the form for language and time zone.

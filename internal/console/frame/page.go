@@ -21,7 +21,6 @@ type Section struct {
 // Sections are the menu, in its order.
 var Sections = []Section{
 	{Name: "sends", Path: "/admin"},
-	{Name: "tail", Path: "/admin/tail"},
 	{Name: "overview", Path: "/admin/overview"},
 	{Name: "policies", Path: "/admin/policies"},
 	{Name: "suppressions", Path: "/admin/suppressions", More: true},

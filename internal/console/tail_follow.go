@@ -1,4 +1,4 @@
-package live
+package console
 
 import (
 	"context"
@@ -19,16 +19,16 @@ type change struct {
 
 // follower is the state of one run of follow.
 type follower struct {
-	*Tail
+	*tail
 	mark    store.Mark               // rows up to here have been read
 	floor   store.Mark               // rows up to here were left out, and are not read again
 	seen    map[uuid.UUID]store.Send // as they were last: those behind the mark that may come again, and those that may change
 	watched []uuid.UUID              // those that may change, the oldest first
 }
 
-// follow publishes new and changed rows until ctx ends. It closes looked after its first look at the log.
-func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
-	f := &follower{Tail: t, seen: map[uuid.UUID]store.Send{}}
+// follow publishes new and changed rows until ctx ends. It closes looked after its first look at the database.
+func (t *tail) follow(ctx context.Context, looked chan<- struct{}) {
+	f := &follower{tail: t, seen: map[uuid.UUID]store.Send{}}
 	ticks := time.NewTicker(tailTick)
 	defer ticks.Stop()
 	away := false
@@ -40,7 +40,7 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 		}
 		begun = begun || err == nil
 		if err != nil && ctx.Err() == nil && !away {
-			t.logger.Warn("the log cannot be followed; trying again", "error", err)
+			t.logger.Warn("cannot follow the database; trying again", "error", err)
 		}
 		away = err != nil
 		select {
@@ -51,7 +51,7 @@ func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
 	}
 }
 
-// poll reads new and changed rows and publishes them. Unless following has begun, it only finds the end of the log, since earlier rows are
+// poll reads new and changed rows and publishes them. Unless following has begun, it only finds the end of the list, since earlier rows are
 // on the page.
 func (f *follower) poll(ctx context.Context, begun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
@@ -75,9 +75,9 @@ func (f *follower) poll(ctx context.Context, begun bool) error {
 	return err
 }
 
-// skipToEnd moves the mark to the end of the log, and remembers the newest rows.
+// skipToEnd moves the mark to the end of the list, and remembers the newest rows.
 func (f *follower) skipToEnd(ctx context.Context) error {
-	rows, err := f.log.Sends(ctx, store.Filter{Limit: PageSize})
+	rows, err := f.log.Sends(ctx, store.Filter{Limit: tailLimit})
 	slices.Reverse(rows)
 	f.recordRows(rows)
 	return err
@@ -90,7 +90,7 @@ func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err
 	if isAfter(f.floor, after) {
 		after = f.floor
 	}
-	all, err = f.readAfter(ctx, store.Filter{After: &after, Limit: PageSize}, f.pages, func(rows []store.Send) {
+	all, err = f.readAfter(ctx, store.Filter{After: &after, Limit: tailLimit}, f.pages, func(rows []store.Send) {
 		changes = append(changes, f.recordRows(rows)...)
 	})
 	return changes, all, err
@@ -98,7 +98,7 @@ func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err
 
 // readAfter reads the rows after f.After, oldest first, and passes each page of them to take. It returns false if it stops at the maximum
 // number of pages.
-func (t *Tail) readAfter(ctx context.Context, f store.Filter, pages int, take func([]store.Send)) (all bool, err error) {
+func (t *tail) readAfter(ctx context.Context, f store.Filter, pages int, take func([]store.Send)) (all bool, err error) {
 	for range pages {
 		rows, err := t.log.Sends(ctx, f)
 		if err != nil {
@@ -113,8 +113,6 @@ func (t *Tail) readAfter(ctx context.Context, f store.Filter, pages int, take fu
 	}
 	return false, nil
 }
-
-func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // recordRows remembers rows, oldest first, and returns those that are new or changed.
 func (f *follower) recordRows(rows []store.Send) (changes []change) {
@@ -197,7 +195,7 @@ func differs(a, b store.Send) bool {
 		a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }
 
-// isAfter reports whether a stands behind b in the log.
+// isAfter reports whether a stands behind b.
 func isAfter(a, b store.Mark) bool {
 	return a.At.After(b.At) || a.At.Equal(b.At) && slices.Compare(a.ID[:], b.ID[:]) > 0
 }

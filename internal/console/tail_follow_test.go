@@ -1,4 +1,4 @@
-package live
+package console
 
 import (
 	"encoding/binary"
@@ -24,7 +24,7 @@ import (
 type followed struct {
 	*testing.T
 	log   *sqlite.DB
-	tail  *Tail
+	tail  *tail
 	n     int
 	back  atomic.Int64 // ns, that the log's clock is behind
 	reads atomic.Int32
@@ -45,9 +45,9 @@ func inTail(t *testing.T, test func(f *followed)) {
 			}
 			return sqlite.None
 		})
-		f.tail = New(f.log, slog.New(slog.DiscardHandler))
+		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		test(f)
-		f.tail.Close()
+		f.tail.close()
 	})
 }
 
@@ -250,7 +250,7 @@ func TestTailSkips(t *testing.T) {
 		f.tail.pages = 3
 		r := f.join(store.Filter{App: "shop"})
 		var rows []store.Send
-		for i := range 3*PageSize + 150 {
+		for i := range 3*tailLimit + 150 {
 			rows = append(rows, store.Send{ID: uuid.UUID{8, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i)}, App: "flood", Channel: "email"})
 		}
 		f.refuse(rows...)
@@ -267,15 +267,15 @@ func TestTailIsBounded(t *testing.T) {
 		for range maxReaders {
 			readers = append(readers, f.join(store.Filter{}))
 		}
-		if _, err := f.tail.join(store.Filter{}); err != errTailFull {
-			f.Error(err)
+		if _, err := f.tail.join(store.Filter{}); err == nil {
+			f.Error("one reader too many")
 		}
 		f.tail.leave(readers[0])
 		f.join(store.Filter{})
-		f.tail.Close()
+		f.tail.close()
 		f.hears(readers[1], 0, "end: stopping")
-		if _, err := f.tail.join(store.Filter{}); err != errTailClosed {
-			f.Error(err)
+		if _, err := f.tail.join(store.Filter{}); err == nil {
+			f.Error("a reader after the stop")
 		}
 	})
 }
