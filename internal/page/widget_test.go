@@ -17,7 +17,7 @@ import (
 
 // tag is the widget, with more attributes.
 func tag(attributes string) string {
-	return `<send-code key="` + pagetest.PublicKey + `" ` + attributes + `></send-code>`
+	return `<send-code public-key="` + pagetest.PublicKey + `" ` + attributes + `></send-code>`
 }
 
 // listening keeps what widgets tell their page, and what a screen reader is told of the first.

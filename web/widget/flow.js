@@ -22,7 +22,7 @@ export class Flow {
 
   constructor(desk) {
     this.desk = desk;
-    const key = this.#get('key') ?? '', api = this.#get('api') ?? desk.home;
+    const key = desk.element.publicKey, api = this.#get('api') ?? desk.home;
     this.client = new Client({ key, api, ask: (...all) => desk.inquiry.ask(...all) });
   }
 
@@ -129,8 +129,8 @@ export class Flow {
 
   // learn asks which channels there are now, and which countries' numbers are sent to. Without an answer all are tried.
   async learn() {
-    const channels = await this.client.channels(this.#get('purpose')), { desk } = this;
-    if (!channels || !desk.element.isConnected) return;
+    const { desk } = this, { era } = desk, channels = await this.client.channels(this.#get('purpose'));
+    if (!channels || !desk.element.isConnected || era !== desk.era) return;
     desk.offered = channels.map((c) => c.channel);
     desk.countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
     if (!desk.inquiry.posting) desk.show();

@@ -42,11 +42,14 @@ async function bring(address) {
   }
 }
 
+// identity are the attributes that say who asks for what: when one changes, everything begins anew.
+const identity = ['public-key', 'key', 'api', 'purpose'];
+
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;
 // flow.js asks the service.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
-  static observedAttributes = ['locale', 'required'];
+  static observedAttributes = [...identity, 'channels', 'channel', 'country', 'locale', 'required', 'to'];
 
   #internals = this.attachInternals();
   #root = this.attachShadow({ mode: 'open' });
@@ -55,6 +58,7 @@ export class SendCode extends HTMLElement {
   #flow;
   #proof = '';
   #attended = false; // numbers that are typed
+  #starting = false;
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#desk.state) });
 
   // What the element and its flow both have.
@@ -86,8 +90,21 @@ export class SendCode extends HTMLElement {
     });
   }
 
-  connectedCallback() {
-    const { state } = this.#desk, key = this.getAttribute('key') ?? '';
+  connectedCallback() { this.#start(); }
+
+  // #start begins in a microtask, so that attributes which a framework sets one by one, before or after it adds the element, begin once.
+  #start() {
+    if (this.#starting) return;
+    this.#starting = true;
+    queueMicrotask(() => {
+      this.#starting = false;
+      if (this.isConnected) this.#startNow();
+    });
+  }
+
+  #startNow() {
+    const { state } = this.#desk, key = this.publicKey;
+    this.#inquiry.stop();
     this.#desk.kept = new Kept('sessionStorage', key, this.getAttribute('purpose') ?? '', this.id);
     this.#desk.known = new Kept('localStorage', this.getAttribute('api') ?? home, key);
     const id = state.view ? '' : this.#desk.kept.get(), sms = this.#channels.includes('sms');
@@ -96,7 +113,7 @@ export class SendCode extends HTMLElement {
     this.#flow = undefined;
     this.#speak();
     this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#w?.Offline) });
-    if (!key) this.#begun().then((flow) => flow?.misplaced('it has no attribute key: a public key, pk_…'));
+    if (!key) this.#begun().then((flow) => flow?.misplaced('it has no attribute public-key: pk_…'));
     else if (id) this.#inquiry.refresh();
     else this.#inquiry.follow();
     if (sms) this.#phone(key);
@@ -107,14 +124,22 @@ export class SendCode extends HTMLElement {
     this.#inquiry.stop();
   }
 
-  attributeChangedCallback(name) {
+  attributeChangedCallback(name, before, after) {
+    if (before === after) return;
     if (name === 'required') this.#validate();
-    else if (this.isConnected && this.#desk.kept) this.#speak();
+    if (name === 'required' || !this.#desk.kept) return; // it has not started
+    if (identity.includes(name)) { this.#clear(); this.#desk.offered = undefined; }
+    if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
+    if (name !== 'locale') this.#start();
+    else if (this.isConnected) this.#speak();
   }
 
-  // What a field of a form has.
+  // What a field of a form has, and the attributes as properties.
   get form() { return this.#internals.form; }
-  get name() { return this.getAttribute('name') ?? ''; }
+  get publicKey() { return this.getAttribute('public-key') ?? this.getAttribute('key') ?? ''; }
+  set publicKey(key) { this.setAttribute('public-key', key); }
+  get required() { return this.hasAttribute('required'); }
+  set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
   get type() { return this.localName; }
   get value() { return this.#proof; }
   get validity() { return this.#internals.validity; }
@@ -129,13 +154,17 @@ export class SendCode extends HTMLElement {
 
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
+    this.#desk.kept?.forget();
+    this.#clear();
+    if (this.isConnected) this.#begin(); // whatever is being typed
+  }
+
+  #clear() {
     this.#desk.era++;
     this.#inquiry.posting = false; // its answer is no longer awaited
-    this.#desk.kept?.forget();
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
     this.#prove('');
-    if (this.isConnected) this.#begin(); // whatever is being typed
   }
 
   // #prove is the value of the form, which is valid with one alone where it has to be.
@@ -146,7 +175,7 @@ export class SendCode extends HTMLElement {
   }
 
   #validate() {
-    const missing = this.hasAttribute('required') && !this.#proof;
+    const missing = this.required && !this.#proof;
     if (!missing) this.#internals.setValidity({});
     else this.#internals.setValidity({ valueMissing: true }, this.#w?.Unconfirmed ?? '…', this.#root.querySelector('[data-focus]') ?? this.#root.getElementById('card'));
   }
@@ -266,6 +295,15 @@ export class SendCode extends HTMLElement {
     if (!flow) throw new Error('away');
     await flow.look();
   }
+}
+
+// The other attributes as properties, which frameworks set where an element has them.
+for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'to']) {
+  Object.defineProperty(SendCode.prototype, name, {
+    configurable: true, enumerable: true,
+    get() { return this.getAttribute(name) ?? ''; },
+    set(value) { if (value == null) this.removeAttribute(name); else this.setAttribute(name, value); },
+  });
 }
 
 if (!customElements.get('send-code')) customElements.define('send-code', SendCode);

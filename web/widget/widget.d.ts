@@ -13,13 +13,24 @@ export interface SendCodeEvents {
 }
 
 export interface SendCodeAttributes {
-  key: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
-  name?: string; required?: boolean; id?: string;
+  'public-key'?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
+  name?: string; required?: boolean;
 }
+
+type Listeners = { [E in keyof SendCodeEvents as `on${E}`]?: (event: CustomEvent<SendCodeEvents[E]>) => void };
 
 export declare class SendCode extends HTMLElement {
   readonly form: HTMLFormElement | null;
-  readonly name: string;
+  publicKey: string;
+  api: string;
+  purpose: string;
+  channels: string;
+  country: string;
+  to: string;
+  locale: string;
+  reference: string;
+  name: string;
+  required: boolean;
   readonly type: string;
   readonly value: string; // the proof, or empty
   readonly validity: ValidityState;
@@ -34,4 +45,17 @@ export declare class SendCode extends HTMLElement {
 
 declare global {
   interface HTMLElementTagNameMap { 'send-code': SendCode }
+}
+
+// @ts-ignore: for projects that have React
+declare module 'react' {
+  namespace JSX {
+    // @ts-ignore: the same
+    interface IntrinsicElements { 'send-code': SendCodeAttributes & Listeners & React.HTMLAttributes<SendCode> & React.RefAttributes<SendCode> }
+  }
+}
+
+// @ts-ignore: for projects that have Vue
+declare module 'vue' {
+  interface GlobalComponents { 'send-code': new () => { $props: SendCodeAttributes & { [E in keyof Listeners as `on${Capitalize<E extends `on${infer N}` ? N : never>}`]: Listeners[E] } } }
 }

@@ -18,6 +18,7 @@ const PublicKey = "pk_uitest_0123456789abcdef"
 // Site is another site's page, on an origin of its own and under a strict policy, that holds the widget of a service.
 type Site struct {
 	URL    string // the page; its origin is this without the slash
+	Script string // at /own.js; set before a visit
 	server *httptest.Server
 }
 
@@ -35,8 +36,14 @@ func NewSite(css string, of func() (policy, head, body string)) *Site {
 		w.Header().Set("Content-Type", "text/css")
 		_, _ = io.WriteString(w, siteStyle+css)
 	})
-	s := httptest.NewServer(mux)
-	return &Site{URL: s.URL + "/", server: s}
+	s := &Site{}
+	mux.HandleFunc("GET /own.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		_, _ = io.WriteString(w, s.Script)
+	})
+	s.server = httptest.NewServer(mux)
+	s.URL = s.server.URL + "/"
+	return s
 }
 
 // siteStyle is a shop's own, to which the widget adapts.
@@ -48,9 +55,9 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// strictPolicy returns a content security policy that trusts only the service at base.
+// strictPolicy returns a content security policy that trusts only the site and the service at base.
 func strictPolicy(base string) string {
-	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
+	return fmt.Sprintf("default-src 'none'; script-src 'self' %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 

@@ -69,7 +69,7 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 		w.Codes.SetCountries("AT", "CN", "DE", "US")
 		attributes = `channels="sms email" country="DE"`
 	}
-	site := w.Embed(fmt.Sprintf(`<main><send-code key="%s" locale="%s" %s></send-code></main>`, PublicKey, lang, attributes), "")
+	site := w.Embed(fmt.Sprintf(`<main><send-code public-key="%s" locale="%s" %s></send-code></main>`, PublicKey, lang, attributes), "")
 	if s.Barred {
 		w.Allow()
 	}

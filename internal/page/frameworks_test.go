@@ -1,0 +1,175 @@
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/gofrs/flock"
+
+	"sendcode/internal/page/pagetest"
+)
+
+// aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode does.
+func aWidgetInReact(t *testing.T, browser context.Context) {
+	dir, modules := frameworks(t)
+	write(t, dir, "SignIn.jsx", example(t, "jsx")[0])
+	aWidgetInAFramework(t, browser, bundled(t, dir, "react.jsx", modules))
+}
+
+// aWidgetInVue, with the component of the documentation.
+func aWidgetInVue(t *testing.T, browser context.Context) {
+	dir, modules := frameworks(t)
+	compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
+	compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
+	compile.Stdin = strings.NewReader(example(t, "vue")[0])
+	var problems bytes.Buffer
+	compile.Stderr = &problems
+	component, err := compile.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &problems)
+	}
+	write(t, dir, "SignIn.js", string(component))
+	aWidgetInAFramework(t, browser, bundled(t, dir, "vue.js", modules))
+}
+
+// aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed purpose begins anew; the proof is the
+// form's value.
+func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	s := w.Embed(`<main id="app"></main><script type="module" src="/own.js"></script>`, "")
+	t.Cleanup(s.Close)
+	s.Script = strings.ReplaceAll(script, "pk_your_public_key", pagetest.PublicKey)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening)
+	b.do(chromedp.Navigate(s.URL))
+	const form = `document.querySelector('form')`
+	b.until(`document.querySelector('send-code')`)
+	b.asked(pagetest.Address)
+	b.card("code")
+	for _, wrong := range []string{"111111", "222222"} {
+		b.clear("code")
+		b.keys(wrong + kb.Enter)
+		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`, 5-int(wrong[0]-'0')))
+	}
+	b.until(form + `.querySelector('a')`) // the application counts the wrong codes that it hears of
+	b.run(`change('gift')`)
+	b.card("ask")
+	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	b.run(form + `.querySelector('button').click()`)
+	b.until(`window.proof === 'a.b.c'`)
+	asks := w.Codes.Asks()
+	is(t, len(asks), 2)
+	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
+}
+
+// The widget's declarations hold for React's and Vue's templates, and for a project that has neither.
+func TestWidgetTypes(t *testing.T) {
+	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"}} {
+		dir, modules := frameworks(t)
+		if err := os.CopyFS(dir, os.DirFS("../../web/widget")); err != nil {
+			t.Fatal(err)
+		}
+		if c.with != "neither" {
+			if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit", "--strict", "--jsx", "react-jsx",
+			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", c.file)
+		check.Dir = dir
+		if said, err := check.CombinedOutput(); err != nil {
+			t.Errorf("with %s: %v: %s", c.with, err, said)
+		}
+	}
+}
+
+// frameworks copies the applications of testdata to a folder, and returns it and the folder of the modules that they import, which npm
+// brings once for each lock file. Without npm or its packages the test is skipped; in CI it fails.
+func frameworks(t *testing.T) (dir, modules string) {
+	t.Helper()
+	const source = "testdata/frameworks"
+	lacks := func(format string, arguments ...any) {
+		t.Helper()
+		if os.Getenv("CI") != "" {
+			t.Fatalf(format, arguments...)
+		}
+		t.Skipf(format, arguments...)
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		lacks("npm, which brings React and Vue, is not installed: %v", err)
+	}
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		lacks("there is no folder for caches: %v", err)
+	}
+	kept := filepath.Join(cache, "sendcode", fmt.Sprintf("frameworks-%x", sha256.Sum256(lock)))
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	one := flock.New(filepath.Join(kept, "lock"))
+	if err := one.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer one.Unlock()
+	modules = filepath.Join(kept, "node_modules")
+	if _, err := os.Stat(filepath.Join(kept, "complete")); err == nil {
+		return dir, modules
+	}
+	if err := os.CopyFS(kept, os.DirFS(source)); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	bring.Dir = kept
+	if said, err := bring.CombinedOutput(); err != nil {
+		lacks("npm did not bring React and Vue: %v: %s", err, said)
+	}
+	write(t, kept, "complete", "")
+	return dir, modules
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bundled returns an application as one script.
+func bundled(t *testing.T, dir, entry, modules string) string {
+	t.Helper()
+	built := api.Build(api.BuildOptions{
+		EntryPoints: []string{filepath.Join(dir, entry)}, NodePaths: []string{modules}, Bundle: true, Format: api.FormatESModule, JSX: api.JSXAutomatic,
+		MinifyWhitespace: true, Define: map[string]string{
+			"process.env.NODE_ENV": `"development"`, "__VUE_OPTIONS_API__": "false", "__VUE_PROD_DEVTOOLS__": "false", "__VUE_PROD_HYDRATION_MISMATCH_DETAILS__": "false",
+		},
+	})
+	for _, problem := range built.Errors {
+		t.Fatal(problem.Text, problem.Location)
+	}
+	return string(built.OutputFiles[0].Contents)
+}

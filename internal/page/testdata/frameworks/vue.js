@@ -1,0 +1,6 @@
+import { createApp, h, ref } from 'vue';
+import SignIn from './SignIn.js';
+
+const purpose = ref('default');
+window.change = (to) => { purpose.value = to; };
+createApp({ render: () => h(SignIn, { purpose: purpose.value, onProof: (proof) => { window.proof = proof; } }) }).mount('#app');
