@@ -162,8 +162,8 @@ func TestEachViolationIsFound(t *testing.T) {
 		"one key, two sends":                 {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
 		"waited as told, and refused":        {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
 		"told that it may send, and refused": {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
-		"admitted before the wait was over":  {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 2*time.Hour); r.send(5, 3*time.Hour) }},
-		"more left than is true":             {history.Untrue, func(r *run) { r.sent = nil; r.look(time.Hour + time.Minute) }},
+		"admitted before the wait was over":  {history.Untrue, func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
+		"more left than is true":             {history.Untrue, func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
 		"a refusal that costs": {history.Costs, func(r *run) {
 			r.refuse(time.Hour+5*time.Second, 55*time.Second)
 			r.sent = append(r.sent, time.Hour+5*time.Second)

@@ -35,10 +35,16 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"B1: a send that the log did not take keeps its place": {func(r *simulate.Replica) {
 			r.Parts.Log = neverSettles{r.Parts.Log}
 		}, "refunds"},
+		"N2: the limiter's clock is not compared with the log's": {func(r *simulate.Replica) {
+			r.Parts.Limiter = oneClock{r.Parts.Limiter}
+		}, "told wait"},
+		"N4: marks hold whichever purposes share the bucket": {func(r *simulate.Replica) {
+			r.Parts.Limiter = oneMapping{r.Parts.Limiter}
+		}, "told wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
-			for seed := uint64(1); seed <= 1000; seed++ {
+			for seed := uint64(1); seed <= 300; seed++ {
 				p := simulate.NewPlan(seed, 0)
 				for _, v := range simulate.Run(t, p, o).Violations {
 					if v.Oracle == c.oracle {
@@ -65,6 +71,47 @@ func (l neverIncomplete) Peek(ctx context.Context, r quota.Request) (quota.Decis
 	d, err := l.Limiter.Peek(ctx, r)
 	d.Incomplete = nil
 	return d, err
+}
+
+// oneClock is a limiter whose marks hold whatever its clock shows, and whose instants are never corrected.
+type oneClock struct{ gates.Limiter }
+
+func (l oneClock) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	r.Ahead = 0
+	return l.Limiter.Take(ctx, r)
+}
+
+func (l oneClock) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	r.Ahead = 0
+	return l.Limiter.Peek(ctx, r)
+}
+
+func (l oneClock) Restore(ctx context.Context, h quota.History) error {
+	h.Skew, h.Ahead = 0, 0
+	return l.Limiter.Restore(ctx, h)
+}
+
+// oneMapping is a limiter that does not know that callers have different mappings.
+type oneMapping struct{ gates.Limiter }
+
+func (l oneMapping) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return l.Limiter.Take(ctx, withoutMapping(r))
+}
+
+func (l oneMapping) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return l.Limiter.Peek(ctx, withoutMapping(r))
+}
+
+func (l oneMapping) Restore(ctx context.Context, h quota.History) error {
+	h.Mapping = ""
+	return l.Limiter.Restore(ctx, h)
+}
+
+func withoutMapping(r quota.Request) quota.Request {
+	if r.Logged != nil {
+		r.Logged = map[quota.Scope]string{quota.Recipient: "", quota.Failures: ""}
+	}
+	return r
 }
 
 // tellsNoHistory is a log that tells nothing of what it counted when it lets a send in.
