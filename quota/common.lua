@@ -55,7 +55,11 @@ local function complete(score, number, least)
 end
 
 -- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much earlier.
+-- The bucket is no longer complete: if the clock is soon right again, nothing else tells that these instants are not.
 local function bring_back(key, newest, now)
+  if read_mark(call('ZSCORE', key, '')) > 0 then
+    call('ZREM', key, '')
+  end
   for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
     call('ZADD', key, whole(now), id)
   end

@@ -332,6 +332,27 @@ func TestQuota11AWriteByAnotherMappingEndsTheMarksOfTheFamily(t *testing.T) {
 	}
 }
 
+// A call that sees the clock set back moves events; the mark ends with their instants, also if the clock is right again at the next call.
+func TestQuota11AMovedEventEndsTheMark(t *testing.T) {
+	for name, see := range map[string]func(w *world){
+		"take": func(w *world) { w.admits(true, perHour) }, "look": func(w *world) { w.peek(perHour) },
+		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Hour, []Event{{"late", w.now}})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, w *world) {
+				w.takeID("one", perHour)
+				one := Event{"one", w.now}
+				w.pass(20 * time.Second)
+				w.restored("at first", true, one)
+				w.pass(-30 * time.Second)
+				see(w)
+				w.pass(30 * time.Second)
+				w.lacking("when it is right again", "login", perHour)
+			})
+		})
+	}
+}
+
 // The doubt of a bucket stays, whatever takes.
 func TestQuota11ATakeEndsNoDoubt(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

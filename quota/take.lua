@@ -40,6 +40,7 @@ for i = 1, #KEYS do
   end
   if newest[1] and newest[1] > now then
     bring_back(key, newest[1], now)
+    mark = nil
     for rank = 1, #newest do
       newest[rank] = math.min(newest[rank], now)
     end

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // clocks measures by how much the clocks of the limiter and of the log are ahead of this process's monotonic clock, and so of each other. Each
@@ -61,6 +62,15 @@ func (c *clocks) ahead() (by time.Duration, measured bool) {
 func (c *clocks) set(by time.Duration) bool {
 	now, _ := c.ahead()
 	return (now - by).Abs() > store.MaxClockSkew/2
+}
+
+// OnLogClock returns a decision with its instant on the log's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so an
+// answer tells when a place is free on the clock of its other instants.
+func (g *Gate) OnLogClock(d quota.Decision) quota.Decision {
+	if apart := g.ClocksApart(); d.Clock != store.LogClock && apart.Abs() > store.MaxClockSkew {
+		d.At, d.Clock = d.At.Add(-apart), store.LogClock
+	}
+	return d
 }
 
 // ClocksApart returns by how much the limiter's clock is ahead of the log's, as last measured; 0 if it was not.

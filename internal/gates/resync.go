@@ -21,7 +21,9 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
-	d.Clock = begun.Clock
+	if d.Clock = begun.Clock; d.Clock != store.LogClock {
+		d.At = taken.At // begun.Now is at most a second after the log's time
+	}
 	states := taken.Rules
 	if synced, err := g.refundAndWriteHistory(ctx, s, id, taken, begun); err == nil {
 		states = synced.Rules

@@ -58,7 +58,9 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 					if looks {
 						r.WantQuota(what+": a look", r.QuotaOf(""), left, wait)
 					}
-					r.WantQuota(what+": a refusal", r.RefuseTo(vtest.Ana).Quota, left, wait)
+					refusal := r.RefuseTo(vtest.Ana).Quota
+					r.WantQuota(what+": a refusal", refusal, left, wait)
+					r.Want(what+": how far the instant is from the log's clock", refusal.At.Sub(time.Now()).Truncate(time.Second), time.Duration(0))
 				}
 				waits := func(what, left string, wait time.Duration) {
 					r.T.Helper()

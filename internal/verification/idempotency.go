@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -121,8 +120,11 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
 // address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.Vault.KeyedHash("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages),
-		a.Reference, a.Session, a.Resend, strconv.FormatBool(a.Stranger))
+	parts := []string{string(a.to.Channel()), a.to.Address(), a.purpose.Name, cmp.Or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend}
+	if a.Stranger {
+		parts = append(parts, "stranger")
+	}
+	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
 // isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least

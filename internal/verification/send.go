@@ -173,7 +173,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
-		told = RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}})
+		told = s.Gate.OnLogClock(RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), a.subject, d, a.Caller, Pending, begun.Verification.Chain())
 	}

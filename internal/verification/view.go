@@ -149,11 +149,12 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	p = p.ForChannel(r.Channel())
 	hashes := s.Vault.Hashes(r)
-	d, err := s.peek(ctx, subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p))
+	of := subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
+	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: RedactQuota(d, c, "", Sends{}), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
@@ -166,7 +167,8 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	return s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
+	d, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
+	return s.Gate.OnLogClock(d), err
 }
 
 // ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served;
