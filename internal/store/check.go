@@ -135,7 +135,15 @@ func refusalRow(r Send) Send {
 // Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.
 func (f Filter) Matchable() bool {
 	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
-		(f.Support == "" || IsSupportReference(f.Support))
+		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayBeSend() || f.MayBeRefusal())
+}
+
+// MayBeSend reports whether the filter can match sends.
+func (f Filter) MayBeSend() bool { return f.Status != Refused && f.BlockedBy == "" }
+
+// MayBeRefusal reports whether the filter can match refusals.
+func (f Filter) MayBeRefusal() bool {
+	return (f.Status == "" || f.Status == Refused) && f.Provider == "" && f.Outcome == ""
 }
 
 // RuleSeparator joins the names of rules in a column. No name contains it.

@@ -16,7 +16,7 @@ import (
 // In Postgres, the table sends has one partition for each month. A partition is a range of IDs, since an ID begins with its time; so the
 // primary key is unique over all partitions. A statement that reads a time range also bounds the IDs, so Postgres skips the other
 // partitions. That finds all rows, because the time in a row's ID differs from the log's clock by at most MaxDrift: Begin fails with
-// ErrDrift otherwise, and a refusal gets a new ID.
+// ErrDrift otherwise.
 
 // MaxDrift is how far the time in a send's ID may be from the log's clock when the row is written. An Idempotency-Key may have fixed the
 // ID up to a day earlier.
@@ -73,16 +73,6 @@ func CheckDrift(id uuid.UUID, now time.Time) error {
 		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	return nil
-}
-
-// withTimeNear returns id, or, if its time drifted from now (see CheckDrift), id with now as its time. So the log has a place for every
-// refusal.
-func withTimeNear(id uuid.UUID, now time.Time) uuid.UUID {
-	if CheckDrift(id, now) != nil {
-		lowest := LowestID(now)
-		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7
-	}
-	return id
 }
 
 // Partition is a table that holds the sends of a stretch of time.

@@ -34,7 +34,7 @@ func (s Status) InFlight() bool { return s == Queued || s == Sending }
 const LogClock = "log"
 
 // The tags describe the rows for both databases. A tag has the column's name, and then which inserts write the column: "send" (Begin),
-// "refusal" (Refused), or "add" (other tables). A column that an insert does not write gets its default. "null": the zero value is NULL.
+// "refusal" (Refused, in the table refusals), or "add" (other tables). A column that an insert does not write gets its default. "null": the zero value is NULL.
 
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
 type Class string
@@ -85,11 +85,11 @@ const MaxReplaces = 16
 // Chain returns the ID of v and those of the verifications that it replaces, newest first.
 func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replaces...) }
 
-// Send is one row of the log: a send, or one or more refusals by one rule.
+// Send is a row of the table sends, or, with Status Refused, one of the table refusals: one or more refusals by one rule.
 type Send struct {
 	ID             uuid.UUID         `column:"id,send,refusal"`              // version 7, so that IDs sort by time
 	VerificationID string            `column:"verification_id,send,refusal"` // empty for a refusal without a verification
-	Number         int               `column:"number,send,refusal"`          // 1 for the first send of a verification; 0 for a refusal
+	Number         int               `column:"number,send"`                  // 1 for the first send of a verification; 0 for a refusal
 	App            string            `column:"app,send,refusal"`
 	Channel        recipient.Channel `column:"channel,send,refusal"`
 	Purpose        string            `column:"purpose,send,refusal"`
@@ -100,19 +100,19 @@ type Send struct {
 	Locale         string            `column:"locale,send,refusal"`
 	Reference      string            `column:"reference,send,refusal"`
 	IP             string            `column:"ip,send,refusal"` // client's network: /24 for IPv4, /48 for IPv6; only displayed
-	Status         Status            `column:"status,send,refusal"`
-	Reason         string            `column:"reason"`               // machine word. Failed, Unknown: why; Queued: why it was postponed
-	Attempt        int               `column:"attempt,send,refusal"` // number of the current or last attempt; writes of earlier attempts change nothing
-	InDoubt        bool              `column:"in_doubt"`             // an earlier attempt ended without an outcome, so its message may have gone out
-	Counts         bool              `column:"counts,send,refusal"`  // the recipient's rules count this send
-	RefundDue      bool              `column:"refund_due"`           // the limiter has not yet confirmed the refund
+	Status         Status            `column:"status,send"`
+	Reason         string            `column:"reason"`       // machine word. Failed, Unknown: why; Queued: why it was postponed
+	Attempt        int               `column:"attempt,send"` // number of the current or last attempt; writes of earlier attempts change nothing
+	InDoubt        bool              `column:"in_doubt"`     // an earlier attempt ended without an outcome, so its message may have gone out
+	Counts         bool              `column:"counts,send"`  // the recipient's rules count this send
+	RefundDue      bool              `column:"refund_due"`   // the limiter has not yet confirmed the refund
 	TakenAt        time.Time         `column:"taken_at,send,refusal"`
 	Clock          string            `column:"clock,send,refusal"`
 	LoggedAt       time.Time         `column:"logged_at,send,refusal"`
-	DueAt          time.Time         `column:"due_at"`              // while in flight: the next attempt's time, or the end of the lease
-	FinishedAt     time.Time         `column:"finished_at,refusal"` // zero while in flight
-	Provider       string            `column:"provider"`            // host of the mail server, or the carrier
-	ProviderCode   string            `column:"provider_code"`       // "250 2.0.0"
+	DueAt          time.Time         `column:"due_at"`        // while in flight: the next attempt's time, or the end of the lease
+	FinishedAt     time.Time         `column:"finished_at"`   // zero while in flight
+	Provider       string            `column:"provider"`      // host of the mail server, or the carrier
+	ProviderCode   string            `column:"provider_code"` // "250 2.0.0"
 	Took           time.Duration     `column:"took"`
 	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocked longest
 	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait in the latest answer

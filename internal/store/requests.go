@@ -9,9 +9,9 @@ import (
 	"sendcode/quota"
 )
 
-// SetRefusedAt sets the instants of a refusal that is logged at now, and replaces its ID if the time in it drifted.
+// SetRefusedAt sets the instants of a refusal that is logged at now.
 func (s *Send) SetRefusedAt(now time.Time) {
-	s.ID, s.LoggedAt, s.FinishedAt = withTimeNear(s.ID, now), now, now
+	s.LoggedAt, s.FinishedAt = now, now
 	if s.Clock == LogClock {
 		s.TakenAt = now
 	}

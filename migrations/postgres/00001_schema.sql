@@ -4,8 +4,8 @@
 
 -- The schema of version 0.1.0. Later migrations only add to it. Three ideas hold it together:
 --
---   * One table of the record. sends has a row for each send and for each group of equal refusals; verifications has the codes that
---     the sends carried. No recipient stands here in the clear, and no code anywhere: a code is derived from a verification's nonce
+--   * One table for each thing. sends has a row for each send, refusals one for each group of equal refusals; verifications has the codes
+--     that the sends carried. No recipient stands here in the clear, and no code anywhere: a code is derived from a verification's nonce
 --     and a key that the database never sees.
 --   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
 --     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
@@ -17,8 +17,10 @@
 --
 -- The console's queries, and what serves them (internal/store/sqldb/filter.go, stats.go, internal/store/postgres/filter.go):
 --
+-- Sends and refusals are listed together: each query reads both tables, whose indexes have the same columns, and merges them.
+--
 --   all rows, newest first, from a mark, between times   sends_logged, backwards
---   recipient                                            sends_recipient and sends_refused_recipient, merged
+--   recipient                                            sends_recipient and refusals_recipient, merged
 --   reference                                            sends_reference
 --   app, channel, purpose, any of them                   sends_kind: one look for each kind that there is (loose scan), merged
 --   mail domain                                          sends_domain
@@ -26,13 +28,13 @@
 --   provider                                             minute_index, then sends_logged in these minutes
 --   status queued, sending                               outbox, then the key
 --   status failed, unknown, undelivered                  failures, then the key
---   status refused                                       sends_refused
+--   status refused                                       refusals_logged
 --   status sent                                          sends_logged or sends_kind: most rows are
 --   status delivered                                     minute_index, as for providers
---   blocked by a rule                                    sends_blocked_by
+--   blocked by a rule                                    refusals_blocked_by
 --   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
---   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
+--   latest of many recipients                            sends_recipient and refusals_recipient, a look for each
 --   sends and refusals of one verification               the same two, by the verification's recipient and time
 --   statistics, domains with failures, codes entered     counted_hours and the tables hour_*; the hours that are not counted yet by sends_logged
 --   what carriers lost                                   failures
@@ -83,8 +85,7 @@ CREATE INDEX verifications_created ON verifications USING brin (created_at) WITH
 -- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
 
--- One row for each send, and for repeated refusals of one kind together: the record, the second gate's memory and the outbox in
--- one, so that no two of them can disagree. A partition for each month, by the time that IDs begin with: so the key holds over all of
+-- One row for each send: the record and the second gate's memory in one, so that they cannot disagree. A partition for each month, by the time that IDs begin with: so the key holds over all of
 -- them. Nothing refers to sends, and sends to nothing, by a foreign key: partitions are dropped whole.
 CREATE TABLE sends (
     id              uuid        NOT NULL PRIMARY KEY,
@@ -92,16 +93,13 @@ CREATE TABLE sends (
     logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
     finished_at     timestamptz,
     took            bigint      NOT NULL DEFAULT 0,   -- µs
-    retry_after     bigint      NOT NULL DEFAULT 0,   -- µs, as answered last; of a refusal
-    number          integer     NOT NULL,             -- of the send within its verification, from 1; 0 for a refusal
+    number          integer     NOT NULL,             -- of the send within its verification, from 1
     attempt         integer     NOT NULL,             -- fences late writers
-    requests        integer     NOT NULL DEFAULT 1,   -- that a refusal stands for
-    recipients      integer     NOT NULL DEFAULT 0,   -- that a refusal stands for, about; 0: the one that it names
     in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
     counts          boolean     NOT NULL,             -- uses one of the recipient's rules
     forgiven        boolean     NOT NULL DEFAULT false, -- an administrator forgave it: it counted until then
     suppression_id  uuid,                             -- that Begin met: the send goes to nobody
-    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; refused
+    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown
     reason          text        NOT NULL DEFAULT '',
     provider        text        NOT NULL DEFAULT '',
     provider_code   text        NOT NULL DEFAULT '',
@@ -110,24 +108,21 @@ CREATE TABLE sends (
     app             text        NOT NULL,
     channel         text        NOT NULL,
     purpose         text        NOT NULL,
-    recipient       bytea       NOT NULL,             -- keyed hash, 16 bytes; empty for refusals of several recipients together
+    recipient       bytea       NOT NULL,             -- keyed hash, 16 bytes
     masked          text        NOT NULL,
     domain          text        NOT NULL,             -- of a mail address, as the mask shows it; else ''
     country         text        NOT NULL,             -- of a phone number; else ''
     prefix          text        NOT NULL,             -- that a phone number begins with; else ''
-    verification_id text        NOT NULL,             -- '' for a refusal that belongs to none
+    verification_id text        NOT NULL,
     clock           text        NOT NULL,             -- 'log': no limiter let it in, and taken_at is logged_at
     locale          text        NOT NULL,
     reference       text        NOT NULL,
     ip              text        NOT NULL,             -- the client's network, never its address
-    observed        text        NOT NULL DEFAULT '',  -- rules in mode observe that would have refused it, by commas
-    blocked_by      text        NOT NULL DEFAULT ''   -- of a refusal: the rule
+    observed        text        NOT NULL DEFAULT ''   -- rules in mode observe that would have refused it, by commas
 ) PARTITION BY RANGE (id);
 
--- The second gate, and the sends of one recipient. Refusals are in an index of their own: an attack on a recipient does not make
--- its own check slower. A row is the one or the other for good, so no update touches either index.
-CREATE INDEX sends_recipient ON sends (recipient, logged_at) WHERE number > 0;
-CREATE INDEX sends_refused_recipient ON sends (recipient, logged_at) WHERE number = 0;
+-- The second gate, and the sends of one recipient.
+CREATE INDEX sends_recipient ON sends (recipient, logged_at);
 
 CREATE INDEX sends_logged ON sends (logged_at);
 CREATE INDEX sends_kind ON sends (app, channel, purpose, logged_at);
@@ -135,12 +130,40 @@ CREATE INDEX sends_domain ON sends (domain, logged_at) WHERE domain <> '';
 CREATE INDEX sends_reference ON sends (reference, logged_at) WHERE reference <> '';
 
 -- Text messages: they have no domain, so these are one entry more than mails have.
-CREATE INDEX sends_texts ON sends (logged_at) WHERE channel = 'sms' AND number > 0;
+CREATE INDEX sends_texts ON sends (logged_at) WHERE channel = 'sms';
 CREATE INDEX sends_country ON sends (country, logged_at) WHERE country <> '';
 
--- Refusals.
-CREATE INDEX sends_refused ON sends (logged_at) WHERE number = 0;
-CREATE INDEX sends_blocked_by ON sends (blocked_by, logged_at) WHERE number = 0;
+-- Requests that a rule refused: one row for repeated ones of one kind. They are apart from the sends, so that an attack on a recipient does
+-- not make the check of its own sends slower.
+CREATE TABLE refusals (
+    id              uuid        NOT NULL PRIMARY KEY, -- version 7
+    taken_at        timestamptz NOT NULL,             -- as in sends
+    logged_at       timestamptz NOT NULL,
+    retry_after     bigint      NOT NULL,             -- µs, as answered last
+    requests        integer     NOT NULL,             -- that the row stands for
+    recipients      integer     NOT NULL,             -- that the row stands for, about; 0: the one that it names
+    app             text        NOT NULL,
+    channel         text        NOT NULL,
+    purpose         text        NOT NULL,
+    recipient       bytea       NOT NULL,             -- keyed hash, 16 bytes; zeros for several recipients together
+    masked          text        NOT NULL,
+    domain          text        NOT NULL,
+    country         text        NOT NULL,
+    prefix          text        NOT NULL,
+    verification_id text        NOT NULL,             -- '': it belongs to none
+    clock           text        NOT NULL,
+    locale          text        NOT NULL,
+    reference       text        NOT NULL,
+    ip              text        NOT NULL,
+    blocked_by      text        NOT NULL              -- the rule
+);
+CREATE INDEX refusals_recipient ON refusals (recipient, logged_at);
+CREATE INDEX refusals_logged ON refusals (logged_at);
+CREATE INDEX refusals_kind ON refusals (app, channel, purpose, logged_at);
+CREATE INDEX refusals_domain ON refusals (domain, logged_at) WHERE domain <> '';
+CREATE INDEX refusals_country ON refusals (country, logged_at) WHERE country <> '';
+CREATE INDEX refusals_reference ON refusals (reference, logged_at) WHERE reference <> '';
+CREATE INDEX refusals_blocked_by ON refusals (blocked_by, logged_at);
 
 -- What is in flight: Begin inserts, Finish deletes, and leases are renewed, ended and taken over here. A row is found by its key,
 -- or by the time when it has to be looked after. Rows live for a second, so dead ones are vacuumed early.

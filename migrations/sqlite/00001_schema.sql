@@ -42,11 +42,8 @@ CREATE TABLE sends (
     logged_at       INTEGER NOT NULL,
     finished_at     INTEGER,
     took            INTEGER NOT NULL DEFAULT 0,
-    retry_after     INTEGER NOT NULL DEFAULT 0,
-    number          INTEGER NOT NULL, -- 0 for a refusal
+    number          INTEGER NOT NULL,
     attempt         INTEGER NOT NULL,
-    requests        INTEGER NOT NULL DEFAULT 1,
-    recipients      INTEGER NOT NULL DEFAULT 0,
     in_doubt        INTEGER NOT NULL DEFAULT 0,
     counts          INTEGER NOT NULL,
     forgiven        INTEGER NOT NULL DEFAULT 0,
@@ -60,7 +57,7 @@ CREATE TABLE sends (
     app             TEXT    NOT NULL,
     channel         TEXT    NOT NULL,
     purpose         TEXT    NOT NULL,
-    recipient       BLOB    NOT NULL CHECK (length(recipient) IN (0, 16)),
+    recipient       BLOB    NOT NULL CHECK (length(recipient) = 16),
     masked          TEXT    NOT NULL,
     domain          TEXT    NOT NULL,
     country         TEXT    NOT NULL,
@@ -70,18 +67,43 @@ CREATE TABLE sends (
     locale          TEXT    NOT NULL,
     reference       TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
-    observed        TEXT    NOT NULL DEFAULT '',
-    blocked_by      TEXT    NOT NULL DEFAULT ''
+    observed        TEXT    NOT NULL DEFAULT ''
 ) STRICT;
-CREATE INDEX sends_recipient         ON sends (recipient, logged_at, id) WHERE number > 0;
-CREATE INDEX sends_refused_recipient ON sends (recipient, logged_at, id) WHERE number = 0;
-CREATE INDEX sends_logged            ON sends (logged_at, id);
-CREATE INDEX sends_domain            ON sends (domain, logged_at, id) WHERE domain <> '';
-CREATE INDEX sends_reference         ON sends (reference, logged_at, id) WHERE reference <> '';
-CREATE INDEX sends_texts             ON sends (logged_at, id) WHERE channel = 'sms' AND number > 0;
-CREATE INDEX sends_country           ON sends (country, logged_at, id) WHERE country <> '';
-CREATE INDEX sends_refused           ON sends (logged_at, id) WHERE number = 0;
-CREATE INDEX sends_blocked_by        ON sends (blocked_by, logged_at, id) WHERE number = 0;
+CREATE INDEX sends_recipient ON sends (recipient, logged_at, id);
+CREATE INDEX sends_logged    ON sends (logged_at, id);
+CREATE INDEX sends_domain    ON sends (domain, logged_at, id) WHERE domain <> '';
+CREATE INDEX sends_reference ON sends (reference, logged_at, id) WHERE reference <> '';
+CREATE INDEX sends_texts     ON sends (logged_at, id) WHERE channel = 'sms';
+CREATE INDEX sends_country   ON sends (country, logged_at, id) WHERE country <> '';
+
+CREATE TABLE refusals (
+    id              TEXT    NOT NULL PRIMARY KEY,
+    taken_at        INTEGER NOT NULL,
+    logged_at       INTEGER NOT NULL,
+    retry_after     INTEGER NOT NULL,
+    requests        INTEGER NOT NULL,
+    recipients      INTEGER NOT NULL,
+    app             TEXT    NOT NULL,
+    channel         TEXT    NOT NULL,
+    purpose         TEXT    NOT NULL,
+    recipient       BLOB    NOT NULL CHECK (length(recipient) = 16),
+    masked          TEXT    NOT NULL,
+    domain          TEXT    NOT NULL,
+    country         TEXT    NOT NULL,
+    prefix          TEXT    NOT NULL,
+    verification_id TEXT    NOT NULL,
+    clock           TEXT    NOT NULL,
+    locale          TEXT    NOT NULL,
+    reference       TEXT    NOT NULL,
+    ip              TEXT    NOT NULL,
+    blocked_by      TEXT    NOT NULL
+) STRICT;
+CREATE INDEX refusals_recipient  ON refusals (recipient, logged_at, id);
+CREATE INDEX refusals_logged     ON refusals (logged_at, id);
+CREATE INDEX refusals_domain     ON refusals (domain, logged_at, id) WHERE domain <> '';
+CREATE INDEX refusals_country    ON refusals (country, logged_at, id) WHERE country <> '';
+CREATE INDEX refusals_reference  ON refusals (reference, logged_at, id) WHERE reference <> '';
+CREATE INDEX refusals_blocked_by ON refusals (blocked_by, logged_at, id);
 
 CREATE TABLE outbox (
     id         TEXT    NOT NULL PRIMARY KEY,

@@ -121,12 +121,14 @@ func (s *environment) await(i *incident, what string, done func([]row) bool) {
 type row struct {
 	ID                        string
 	Status, Reason, BlockedBy string
+	LoggedAt                  time.Time
 }
 
 // rowsOf reads the database itself, since the service is under test.
 func (s *environment) rowsOf(i *incident) []row {
 	s.Helper()
-	found, err := s.db.Query(s.Context(), `SELECT id::text, status, reason, blocked_by FROM sends WHERE recipient = $1 ORDER BY logged_at DESC, id DESC`, s.hash(i))
+	found, err := s.db.Query(s.Context(), `SELECT id::text, status, reason, '', logged_at FROM sends WHERE recipient = $1
+UNION ALL SELECT id::text, 'refused', '', blocked_by, logged_at FROM refusals WHERE recipient = $1 ORDER BY 5 DESC, 1 DESC`, s.hash(i))
 	s.must(err)
 	all, err := pgx.CollectRows(found, pgx.RowToStructByPos[row])
 	s.must(err)
@@ -148,6 +150,7 @@ func (s *environment) age(i *incident, by time.Duration) {
 	shift := fmt.Sprintf("%d microseconds", by.Microseconds())
 	for _, sql := range []string{
 		`UPDATE sends SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
+		`UPDATE refusals SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval WHERE recipient = $2`,
 		`UPDATE failures SET logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
 		`UPDATE verifications SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, approved_at = approved_at - $1::interval, canceled_at = canceled_at - $1::interval WHERE recipient = $2`,
 		`UPDATE suppressions SET since = since - $1::interval, until = until - $1::interval WHERE recipient = $2`,

@@ -213,10 +213,10 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is a refusal or
+// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is
 // another recipient's.
 func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
-	if s.Status == store.Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
+	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)

@@ -152,7 +152,7 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, maxRefusals) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL, sqldb.SendTable.Arrays(sqldb.AsRefusal, some)...); err != nil {
+			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL, sqldb.RefusalTable.Arrays(sqldb.AsRefusal, some)...); err != nil {
 				return err
 			}
 		}
@@ -160,4 +160,4 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	})
 }
 
-var addRefusalsSQL = sqldb.SendTable.InsertMany(sqldb.AsRefusal) + sqldb.AddRefusalSQL
+var addRefusalsSQL = sqldb.RefusalTable.InsertMany(sqldb.AsRefusal) + sqldb.AddRefusalSQL

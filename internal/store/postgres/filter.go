@@ -19,7 +19,7 @@ type postgresFilter struct{ sqldb.SendFilter }
 // matchesMany reports whether the filter has no condition that usually matches few rows, apart from app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
+		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
 // postgresQuery builds the statement and its arguments. In a large table a value with few rows must be found by an index, not by a
@@ -31,10 +31,12 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	case f.Status == store.Delivered && f.matchesMany():
 		return f.minuteQuery("receipt", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
-		return f.kindQuery()
+		return f.Union(f.kindQuery)
 	}
 	if column, value, of := f.rareColumn(); column != "" {
-		return of.rareQuery(column, value)
+		return f.Union(func(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
+			return of.rareQuery(from, args, column, value)
+		})
 	}
 	return f.Query(sqldb.Postgres)
 }
@@ -49,18 +51,18 @@ const (
 // each by one look at the index (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows
 // of each that matches. So a rare or missing combination is not searched for in the whole log. The bounds and the order begin with
 // these columns, which only one index has, so the planner can choose no other.
-func (f postgresFilter) kindQuery() (string, sqldb.Args) {
-	c := f.Conditions(sqldb.Postgres, nil)
-	f.addBounds(&c, kindColumns, kindNames)
-	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL("s.app", "s.channel", "s.purpose")
+func (f postgresFilter) kindQuery(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
+	c := f.Conditions(sqldb.Postgres, args)
+	f.addBounds(&c, from, kindColumns, kindNames)
+	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel", "s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
 	fits.AddKind("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
-    (SELECT ` + kindColumns + ` FROM sends s ORDER BY ` + kindColumns + ` LIMIT 1)
+    (SELECT ` + kindColumns + ` FROM ` + from.Table + ` s ORDER BY ` + kindColumns + ` LIMIT 1)
     UNION ALL
     SELECT next.* FROM kind CROSS JOIN LATERAL (
-        SELECT ` + kindColumns + ` FROM sends s WHERE (` + kindColumns + `) > (` + kindNames + `) ORDER BY ` + kindColumns + ` LIMIT 1
+        SELECT ` + kindColumns + ` FROM ` + from.Table + ` s WHERE (` + kindColumns + `) > (` + kindNames + `) ORDER BY ` + kindColumns + ` LIMIT 1
     ) next
 )
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
@@ -68,7 +70,7 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Pa
 
 // addBounds adds a lower and an upper bound, as row comparisons of columns followed by the filter's time or mark, if it has one. So columns
 // must equal values (SQL with the parameters args), and an index on columns and time is read only between the two.
-func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, args ...any) {
+func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
 	}
@@ -86,7 +88,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, columns, values string, a
 			bound("", edge.elsewhere)
 		}
 	}
-	f.AddTimeRange(c, sqldb.Postgres, true) // the bounds have only one of From and After, and one of To and Before
+	f.AddTimeRange(c, sqldb.Postgres, from, true) // the bounds have only one of From and After, and one of To and Before
 }
 
 // rareColumn returns the column that has its own index and in which few rows have the filter's value, and the filter without that
@@ -109,16 +111,14 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 
 // rareQuery builds the statement that reads rows by the index of one column. Its bounds and its order begin with that column, as in
 // kindQuery. Otherwise the planner, if it takes the value for a frequent one, would scan all rows of the time range.
-func (f postgresFilter) rareQuery(column, value string) (string, sqldb.Args) {
-	c := f.Conditions(sqldb.Postgres, nil)
-	if column == "blocked_by" {
-		c.Add("s.number = 0") // the condition of its index
-	} else {
-		c.Add("s." + column + " <> ''")
+func (f postgresFilter) rareQuery(from sqldb.Source, args sqldb.Args, column, value string) (string, sqldb.Args) {
+	c := f.Conditions(sqldb.Postgres, args)
+	if column != "blocked_by" {
+		c.Add("s." + column + " <> ''") // the condition of its index
 	}
-	f.addBounds(&c, "s."+column, "?", value)
+	f.addBounds(&c, from, "s."+column, "?", value)
 	f.addKindsUnindexed(&c)
-	return "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL("s."+column), c.Args
+	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
 // addKindsUnindexed adds the conditions on app, channel, purpose and provider in a form that no index can be used for.
@@ -147,7 +147,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
-	f.AddTimeRange(&c, sqldb.Postgres, false)
+	f.AddTimeRange(&c, sqldb.Postgres, sqldb.Sends, false)
 	f.addKindsUnindexed(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +

@@ -32,8 +32,9 @@ func TestPostgresRareFilters(t *testing.T) {
 		t.Helper()
 		storetest.Must(log.pool.Exec(t.Context(), statement))(t)
 	}
-	exec(copySends("logged_at - n * interval '1 ms'") + `, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE' OR s.blocked_by <> ''`)
-	exec(`ANALYZE sends`)
+	exec(copySends("logged_at - n * interval '1 ms'") + `, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`)
+	exec(`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`)
+	exec(`ANALYZE sends; ANALYZE refusals`)
 	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	mark := &store.Mark{At: time.Now().Add(time.Hour)}

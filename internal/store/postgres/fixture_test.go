@@ -36,7 +36,7 @@ func wantNoTableScanned(t *testing.T, url string) {
 	counts := scans(ctx, t, conn)
 	var erased bool // which looks for a recipient's verifications without an index
 	storetest.OK(t, conn.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "outbox", "failures", "refunds",
+	for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events", "provider_events", "outbox", "failures", "refunds",
 		"minute_index"} {
 		if counts[table] > 0 && !(erased && table == "verifications") {
 			t.Errorf("%s was read from end to end %d times", table, counts[table])

@@ -46,7 +46,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-const emptyModel = `DELETE FROM sends; DELETE FROM outbox; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
+const emptyModel = `DELETE FROM sends; DELETE FROM refusals; DELETE FROM outbox; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures;
 DELETE FROM idempotency_keys; DELETE FROM minute_index`
 
 type model struct {
@@ -56,6 +56,7 @@ type model struct {
 	back       func() // to call when the log's clock goes back
 	intents    []store.Intent
 	sends      []uuid.UUID // refusals too
+	refusals   []uuid.UUID
 	codes      []string
 	told       []uuid.UUID              // events
 	taken      map[string]time.Duration // of each limiter's clock, since epoch
@@ -326,10 +327,10 @@ func (m *model) refused(*rapid.T) {
 			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis", storetest.Epoch
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})
-		if len(m.sends) > 0 && rapid.Bool().Draw(m.T, "old") {
-			r.ID = pick(m, "row", m.sends...)
+		if len(m.refusals) > 0 && rapid.Bool().Draw(m.T, "old") {
+			r.ID = pick(m, "row", m.refusals...)
 		}
-		rows, m.sends = append(rows, r), append(m.sends, r.ID)
+		rows, m.sends, m.refusals = append(rows, r), append(m.sends, r.ID), append(m.refusals, r.ID)
 	}
 	m.same("Refused", func(f *storetest.Fixture) []any { return answers(f.Refused(m.ctx, rows)) })
 }

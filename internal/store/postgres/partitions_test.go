@@ -101,16 +101,14 @@ func TestPartitionIsMissing(t *testing.T) {
 	}
 	exec(t, owner, `ALTER TABLE sends DETACH PARTITION `+all[0], `ALTER TABLE `+all[0]+` RENAME TO sends_old`)
 	exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('`+store.LowestID(time.Now().AddDate(0, -2, 0)).String()+`')`)
-	in, refusal := f.Intent(1), f.Refusal(1, nil)
+	in := f.Intent(1)
 	_, err := f.Begin(t.Context(), in)
 	storetest.Certain(t, err)
 	storetest.Is(t, err, store.ErrNoPartition)
-	storetest.Is(t, f.Refused(t.Context(), []store.Send{refusal}), store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
 	storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	names(t, log)
 	f.Admit(t, in)
-	storetest.OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	storetest.OK(t, f.Ping(t.Context()))
 
 	for _, name := range names(t, log) { // not one left
@@ -248,9 +246,9 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		only string
 	}
 	queries := []query{{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"}}
-	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"},
-		"mark":    {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
-		"refused": {From: from, To: to, Status: store.Refused}, "after": {After: &store.Mark{At: from}, To: to}} {
+	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop", Status: store.Sent},
+		"mark":  {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
+		"after": {After: &store.Mark{At: from}, To: to}} {
 		filter.Limit = 10
 		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere

@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 // or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.ResendWithin) + `) AND s.number > 0`
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
 }
 
 // The kinds of rows that gateSQL returns.
@@ -72,7 +72,7 @@ SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERA
 UNION ALL
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{skew}}) * interval '1 microsecond') AND s.number > 0
+    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{skew}}) * interval '1 microsecond')
       AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $10 OR s.id > $10) AND (s.id < $11 OR s.id <= $11) -- an OR is of use to no index
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most

@@ -43,11 +43,14 @@ var forgetHoursSQL = sqldb.MapSlice([]string{"counted_hours", "hour_tallies", "h
 var countHourSQL = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
-      s.blocked_by, s.requests, s.domain, s.country, s.provider,
+      '' AS blocked_by, 1 AS requests, s.domain, s.country, s.provider,
            v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
     WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSinceSQL("@hour") + `
+    UNION ALL
+    SELECT s.app, s.channel, s.purpose, 'refused', '', s.blocked_by, s.requests, '', '', '', false, false, NULL
+    FROM refusals s WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour'
 ), tallied AS (
     INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
     SELECT @hour, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
@@ -60,7 +63,7 @@ WITH row AS MATERIALIZED (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
     SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
       count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
-    FROM row WHERE domain <> '' AND status <> 'refused' GROUP BY app, channel, purpose, domain
+    FROM row WHERE domain <> '' GROUP BY app, channel, purpose, domain
 ), coded AS (
     INSERT INTO hour_codes (hour, app, channel, purpose, dimension, value, opened, approved)
     SELECT @hour, app, channel, purpose, k.dimension, k.value, count(*), count(*) FILTER (WHERE approved)
@@ -112,7 +115,7 @@ var (
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
            count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed'
              AND s.reason = '`+store.ReasonRejected+`') AS rejected
-    FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5`,
+    FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5`,
 		[]string{"domain"}, "sends", "failed", "rejected")
 	eraseCodesSQL = uncountSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -66,6 +67,26 @@ func (t table[T]) derived(name string, of func(*T) string) table[T] {
 	t.add(column[T]{name: name, read: "-", when: AsSend | AsRefusal, field: func(x *T) any { text := of(x); return &text }})
 	return t
 }
+
+// refusals returns the table of refusals, which are read as sends. A column that refusals do not have is read as by read, else as its zero
+// value.
+func (t table[T]) refusals(read map[string]string) table[T] {
+	t.name, t.columns = "refusals", slices.Clone(t.columns)
+	for i := range t.columns {
+		switch c := &t.columns[i]; {
+		case c.read == "-":
+		case c.when&AsRefusal != 0:
+			c.read = ""
+		default:
+			c.read = cmp.Or(read[c.name], zeros[c.of])
+		}
+	}
+	return t
+}
+
+// zeros has the zero value of each type as SQL.
+var zeros = map[Element]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
+	UUID: "CAST(NULL AS uuid)"}
 
 func (t *table[T]) add(c column[T]) {
 	c.of = elementOf(c.field(new(T)))

@@ -77,7 +77,7 @@ func (d Dialect) newestSQL() string {
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id ` + d.among(`
     SELECT s.verification_id FROM sends s
-    WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval))) AND s.number > 0
+    WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval)))
       AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE`) + `
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now

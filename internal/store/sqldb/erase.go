@@ -20,13 +20,13 @@ func (d Dialect) PersonalTables() []personalTable {
 			Table: "outbox",
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
-    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••'`),
+    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
 		},
 		{
 			Table: "sends",
 			Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
-WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••'
+WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
   AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
 		},
 		{
@@ -34,10 +34,10 @@ WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> 
 			Erase: `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
-FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		{Table: "sends", Erase: eraseSendsSQL + `number > 0`, Forget: forgetSendsSQL + `number > 0`},
-		{Table: "sends", Erase: eraseSendsSQL + `number = 0`, Forget: forgetSendsSQL + `number = 0`},
+		{Table: "sends", Erase: eraseRowsSQL("sends"), Forget: forgetRowsSQL("sends")},
+		{Table: "refusals", Erase: eraseRowsSQL("refusals"), Forget: forgetRowsSQL("refusals")},
 		{
 			Table: "failures", // after the table sends, on which the statement depends
 			Forget: `
@@ -74,13 +74,18 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 	}
 }
 
-const (
-	// Used twice, with number > 0 and number = 0, since sends and refusals of a recipient are in different indexes.
-	eraseSendsSQL = `
-UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
-WHERE recipient = @recipient AND masked <> '•••' AND `
-	forgetSendsSQL = `UPDATE sends SET recipient = @none WHERE recipient = @recipient AND masked = '•••' AND `
+// eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
+func eraseRowsSQL(table string) string {
+	return `
+UPDATE ` + table + ` SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
+WHERE recipient = @recipient AND masked <> '•••'`
+}
 
+func forgetRowsSQL(table string) string {
+	return `UPDATE ` + table + ` SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`
+}
+
+const (
 	// If a recipient is erased again, forget_at is set anew, also for the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @until)

@@ -13,8 +13,10 @@ import (
 
 // The tables, by the tags of package store.
 var (
-	SendTable = tableOf[store.Send]("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn}).
-			derived("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) })
+	SendTable = tableOf[store.Send]("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn,
+		"requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"}).
+		derived("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) })
+	RefusalTable      = SendTable.refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = tableOf[store.Verification]("verifications", "v", nil)
 
 	suppressionTable    = tableOf[store.Suppression]("suppressions", "suppressions", nil)
@@ -42,9 +44,10 @@ const (
 // outcome is shown only after it.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists of the columns of sends s and of verifications v.
+// SELECT lists of the columns of sends s, of refusals s, which are read as sends, and of verifications v.
 var (
 	SendColumns         = SendTable.selectList()
+	RefusalColumns      = RefusalTable.selectList()
 	VerificationColumns = VerificationTable.selectList()
 )
 

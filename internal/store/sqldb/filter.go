@@ -87,22 +87,20 @@ func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])
 	}
-	AddIfSet(&c, "s.blocked_by = ? AND s.number = 0", f.BlockedBy)
+	AddIfSet(&c, "s.blocked_by = ?", f.BlockedBy)
 	AddIfSet(&c, "s.reference = ? AND s.reference <> ''", f.Reference)
 	AddIfSet(&c, "s.country = ? AND s.country <> ''", f.Country)
 	AddIfSet(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
 	AddIfSet(&c, "s.ip = ?", f.Network)
 	if f.Outcome != "" {
-		c.Add("s.number > 0 AND EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
+		c.Add("EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
 	}
 	switch f.Status {
-	case "":
+	case "", store.Refused:
 	case store.Queued, store.Sending:
 		c.Add("s.status = ? AND s.id "+d.among("SELECT f.id FROM outbox f"), string(f.Status))
-	case store.Refused:
-		c.Add("s.number = 0")
 	case store.Delivered:
-		c.Add("s.receipt = ? AND s.channel = 'sms' AND s.number > 0 AND s.status IN ('sent', 'unknown')", string(f.Status))
+		c.Add("s.receipt = ? AND s.channel = 'sms' AND s.status IN ('sent', 'unknown')", string(f.Status))
 	case store.Undelivered:
 		c.Add("s.receipt = ? AND s.status IN ('sent', 'unknown')", string(f.Status))
 	case store.Failed:
@@ -115,7 +113,8 @@ func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 
 // AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds already, for the index that it should use:
 // the conditions are then written in a form for which Postgres can use no index, so that the planner does not choose another one.
-func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, sought bool) {
+func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, from Source, sought bool) {
+	partitioned := d == Postgres && from == Sends
 	add := func(text string, args ...any) {
 		if sought {
 			text = "(" + text + ") IS TRUE"
@@ -125,17 +124,17 @@ func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, sought bool) {
 	if !f.From.IsZero() {
 		add("s.logged_at >= ?", f.From)
 	}
-	c.addIDRange(d, f.From, f.To)
+	c.addIDRange(partitioned, f.From, f.To)
 	if !f.To.IsZero() {
 		add("s.logged_at < ?", f.To)
 	}
 	if f.Before != nil {
 		add("(s.logged_at, s.id) < (?, ?)", f.Before.At, f.Before.ID)
-		c.addIDRange(d, time.Time{}, f.Before.At)
+		c.addIDRange(partitioned, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
 		add("(s.logged_at, s.id) > (?, ?)", f.After.At, f.After.ID)
-		c.addIDRange(d, f.After.At, time.Time{})
+		c.addIDRange(partitioned, f.After.At, time.Time{})
 	}
 }
 
@@ -156,33 +155,58 @@ func (f SendFilter) ReadsFailures() bool {
 		f.Reference+f.Support == ""
 }
 
+// Source is a table whose rows are listed as sends.
+type Source struct{ Table, Columns string }
+
+// The two tables of a list.
+var (
+	Sends    = Source{"sends", SendColumns}
+	Refusals = Source{"refusals", RefusalColumns}
+)
+
+// rows returns the statement that reads all rows of the source s with the condition.
+func (s Source) rows(where string) string {
+	return "SELECT " + s.Columns + " FROM " + s.Table + " s WHERE " + where
+}
+
+// eitherSQL returns the statement that reads the sends and the refusals s with a condition.
+func eitherSQL(where string) string { return Sends.rows(where) + " UNION ALL " + Refusals.rows(where) }
+
 // Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d Dialect) (string, Args) {
-	c := f.Conditions(d, nil)
+	return f.Union(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
+}
+
+// Union returns the statement that merges the pages of the tables that can have rows of the filter. page returns the statement for one of
+// them, and its arguments added to args.
+func (f SendFilter) Union(page func(from Source, args Args) (string, Args)) (string, Args) {
+	switch {
+	case !f.MayBeRefusal():
+		return page(Sends, nil)
+	case !f.MayBeSend():
+		return page(Refusals, nil)
+	}
+	sends, args := page(Sends, nil)
+	refusals, args := page(Refusals, args)
+	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" + f.PageSQL(), args
+}
+
+// queryOf returns the statement for the rows of one table, and its arguments added to args.
+func (f SendFilter) queryOf(d Dialect, from Source, args Args) (string, Args) {
+	c := f.Conditions(d, args)
 	c.AddKind(ofSends, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
 	if f.ReadsFailures() {
 		return f.failureQuery(d, c)
 	}
-	f.AddTimeRange(&c, d, false)
-	table := "sends s"
+	f.AddTimeRange(&c, d, from, false)
+	table := from.Table + " s"
 	if r, ok := store.ParseSupportReference(f.Support); ok {
-		table = supportReferenceSubquery(r, &c)
+		table = supportReferenceSubquery(from, r, &c)
 	} else if f.Support != "" {
 		c.Add("1 = 0")
 	}
-	if f.Recipient != nil {
-		return f.recipientQuery(table, c), c.Args
-	}
-	return "SELECT " + SendColumns + " FROM " + table + c.Where() + f.PageSQL(), c.Args
-}
-
-// recipientQuery reads a recipient's sends and refusals, each by its own index, and merges them.
-func (f SendFilter) recipientQuery(table string, c Conditions) string {
-	half := func(which string) string {
-		return "SELECT * FROM (SELECT " + SendColumns + " FROM " + table + c.Where() + " AND " + which + f.PageSQL() + ") s"
-	}
-	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.PageSQL()
+	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.PageSQL(), c.Args
 }
 
 // failureQuery reads the table failures in the order of the page and looks up the send of each row. The filter's other conditions are
@@ -203,17 +227,17 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 		c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns a subquery s with the sends that have a support reference. OFFSET 0 makes the planner find them by their
-// IDs, whatever else the filter has.
-func supportReferenceSubquery(r store.SupportRange, c *Conditions) string {
+// supportReferenceSubquery returns a subquery s with the rows of a table that have a support reference. OFFSET 0 makes the planner find them
+// by their IDs, whatever else the filter has.
+func supportReferenceSubquery(source Source, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
 	if r.Tail>>8 == 1 {
 		parity = "IN"
 	}
-	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
+	return fmt.Sprintf(`(SELECT * FROM %s s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
  AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
-		c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
+		source.Table, c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
 }
 
 // LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL), written as a range of IDs so that
@@ -229,12 +253,12 @@ const ClockStep = time.Hour
 
 // addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end.
 // Without partitions it adds nothing.
-func (c *Conditions) addIDRange(d Dialect, from, to time.Time) {
-	if d == Postgres && !from.IsZero() {
+func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
+	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))
 		c.Add("(s.id >= ? OR s.id > ?)", lowest, lowest)
 	}
-	if d == Postgres && !to.IsZero() {
+	if partitioned && !to.IsZero() {
 		highest := store.LowestID(to.Add(store.MaxDrift + time.Millisecond))
 		c.Add("(s.id < ? OR s.id <= ?)", highest, highest)
 	}

@@ -12,9 +12,9 @@ import (
 func (d Dialect) forgiveSQL() []string {
 	return []string{
 		`UPDATE sends SET counts = false, forgiven = true
-WHERE recipient = @recipient AND number > 0 AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),
+WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),
 		`UPDATE sends SET forgiven = true
-WHERE recipient = @recipient AND number > 0 AND status = 'failed'
+WHERE recipient = @recipient AND status = 'failed'
   AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
 		`UPDATE failures SET counts = false WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = true`,
 		`UPDATE verifications SET forgiven = attempts

@@ -30,7 +30,7 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 func (d Dialect) CountedInBucketSQL() string {
 	return `
 SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
-WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
+WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + d.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE
   AND ` + d.since("@after")
 }

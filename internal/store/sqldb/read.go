@@ -20,7 +20,7 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
-// Send returns a send or refusal, or fault.NotFound.
+// Send returns a send, or fault.NotFound.
 func (q Tx) Send(id uuid.UUID) (store.Send, error) {
 	return firstRow(q, SendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
@@ -43,8 +43,9 @@ func (db *DB) Verification(ctx context.Context, id string) (store.Verification, 
 	var now time.Time
 	w, err := readFirstRow(ctx, db, withNow(&now, WorkFields), `
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
-WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
-  AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval)
+WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
+  AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
+    (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval))
   AND `+db.Dialect.since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxDrift})
 	return w.Verification, w.Send, now, err
@@ -68,7 +69,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`,
+	return ReadAll(ctx, db, SendFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
@@ -86,18 +87,16 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL makes Postgres look up each recipient in
-// the index.
+// the index, and the conditions match no other one.
 var latestSQL = Twin{
 	Postgres: `
-SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL (
-    (` + sendSQL + ` WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > @now - CAST(@within AS interval)
-     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
-    UNION ALL
-    (` + sendSQL + ` WHERE s.recipient = h.recipient AND s.number = 0 AND s.logged_at > @now - CAST(@within AS interval)
-     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
-) s`,
-	SQLite: sendSQL + ` WHERE s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`,
+SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
+		Sends.rows(newestOfSQL) + `) UNION ALL (` + Refusals.rows(newestOfSQL) + `)) s`,
+	SQLite: eitherSQL(`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
 }
+
+const newestOfSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
+ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
 // Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
 // left out. It takes up to 5,000 hashes.
@@ -116,7 +115,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, SendFields, sendSQL+` WHERE s.id >= @from AND s.id < @to ORDER BY s.id LIMIT @most`,
+	rows, err := ReadAll(ctx, db, SendFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.Filter(rows), err
 }
@@ -127,7 +126,7 @@ func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = firstRow(q, withNow(&story.Now, SendFields), `SELECT @now, `+SendColumns+` FROM sends s WHERE s.id = @id`, Args{"id": id})
+	story.Send, err = firstRow(q, withNow(&story.Now, SendFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
@@ -161,20 +160,15 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 }
 
 // SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient and the time @since, before the
-// verification existed, let the planner use an index.
-const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
+// verification existed, let the planner use an index, and no other one (see CountedInBucketSQL).
+const SentOfSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
-	further := q.Dialect.since("@created_at")
-	return All(q, SendFields, fmt.Sprintf(`
-SELECT %[1]s FROM sends s
-WHERE `+SentOfSQL+` AND %[3]s
-UNION ALL
-SELECT %[1]s FROM sends s
-WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at
-  AND s.number = 0 AND %[3]s
-ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
+	return All(q, SendFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
+UNION ALL `+Refusals.rows(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
+  AND s.logged_at < @expires_at`)+fmt.Sprintf(`
+ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),
 		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusalHash(v.Recipient),
 			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
@@ -234,8 +228,7 @@ func (db *DB) Refunded(ctx context.Context, held store.Held) error {
 	return err
 }
 
-// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that row. A row of a send is not changed.
+// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that row.
 const AddRefusalSQL = `
-ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after,
-              recipients = CASE WHEN excluded.recipients > sends.recipients THEN excluded.recipients ELSE sends.recipients END
-WHERE sends.status = 'refused'`
+ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
+              recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

@@ -17,9 +17,10 @@ const (
 
 	// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
 	storageStatusSQL = `
-SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
+SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
        (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before
          AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
+       (SELECT count(*) FROM (SELECT 1 FROM refusals s WHERE s.logged_at < @before ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
 
@@ -60,15 +61,33 @@ DELETE FROM provider_events WHERE (send_id, kind) IN (
 	expireMinuteIndexSQL = Twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
 )
 
+const oldRefusalsSQL = `SELECT o.id FROM refusals o WHERE o.logged_at < @before ORDER BY o.logged_at, o.id LIMIT @limit`
+
 const oldSuppressionsSQL = `
     SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit`
 
-func storageStatusFields(e *store.StorageStatus) []any {
-	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
+// storageStatus is a row of storageStatusSQL.
+type storageStatus struct {
+	store.StorageStatus
+	oldestRefusal time.Time
+	dueRefusals   int
 }
 
-// Expire deletes rows that were logged longer than age ago: up to limit sends and refusals, oldest first, and up to limit rows each of
-// verifications, provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until
+func (e *storageStatus) fields() []any {
+	return []any{TimeField{&e.Oldest}, TimeField{&e.oldestRefusal}, &e.Due, &e.dueRefusals, &e.Forgetting, &e.Late}
+}
+
+// total returns the status of sends and refusals together.
+func (e storageStatus) total() store.StorageStatus {
+	if e.Oldest.IsZero() || !e.oldestRefusal.IsZero() && e.oldestRefusal.Before(e.Oldest) {
+		e.Oldest = e.oldestRefusal
+	}
+	e.Due = min(e.Due+e.dueRefusals, store.MaxDue)
+	return e.StorageStatus
+}
+
+// Expire deletes rows that were logged longer than age ago: up to limit rows each of sends, oldest first, refusals, verifications,
+// provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until
 // that is done, and its verification too. With partitions, it first drops the oldest partition if no row in it has to stay. Several
 // replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
@@ -100,15 +119,20 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 		}
 		most = max(most, n)
 	}
+	refusals, err := q.Run(`DELETE FROM refusals WHERE id `+q.Dialect.among(q.Dialect.locked(oldRefusalsSQL)), args, nil)
+	if err != nil {
+		return gone, err
+	}
 	err = q.ExecAll(args, `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among,
 		q.Dialect.pick(expireMinuteIndexSQL))
-	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
+	return store.Expired{Rows: len(ids) + int(refusals), More: max(most, refusals) >= int64(limit)}, err
 }
 
 // StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		e, err = firstRow(q, storageStatusFields, storageStatusSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		row, err := firstRow(q, (*storageStatus).fields, storageStatusSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		e = row.total()
 		e.Now, e.Age = now, age
 		return err
 	})

@@ -50,7 +50,7 @@ type Native interface {
 	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
-	// the larger Recipients kept. A row of a send with the same ID is not changed.
+	// the larger Recipients kept.
 	Refused(ctx context.Context, refusals []store.Send) error
 	// Attempt counts one check of a code before the caller compares it. It returns the verification after that, and the time on the log's
 	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:

@@ -60,7 +60,7 @@ func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args
 func StatsConditions(q store.StatsQuery, d Dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
-	c.addIDRange(d, q.From, q.To)
+	c.addIDRange(d == Postgres, q.From, q.To)
 	c.AddKind(ofSends, q.App, q.Channel, q.Purpose)
 	return c
 }
@@ -111,9 +111,11 @@ func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Me
 SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
 FROM hour_tallies s%s`, `
 SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status,
-  CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, s.blocked_by, count(*) AS n,
-  sum(s.requests) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
-FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%s GROUP BY 1, 2, 3, 4`)
+  CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
+  count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
+FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%[1]s GROUP BY 1, 2, 3
+UNION ALL
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0 FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := All(tx, func(r *row) []any {
 		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
 	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
@@ -257,7 +259,7 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 			query, args = tx.union(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
 				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
   CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END AS rejected
-FROM sends s%s AND s.domain <> '' AND s.number > 0`)
+FROM sends s%s AND s.domain <> ''`)
 			query = fmt.Sprintf(`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
 				sums("sends", "failed", "rejected"), query, maxDomains)
 		}
@@ -277,7 +279,7 @@ WITH failed (domain, failed, rejected) AS (
       AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
-SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed,
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f.domain AND s.domain <> ''), f.failed,
   f.rejected
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }

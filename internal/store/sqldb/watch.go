@@ -17,7 +17,7 @@ var prefixPauseSQL = `SELECT ` + prefixPauseTable.selectList() + ` FROM prefix_p
 const (
 	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It excludes test recipients, to whom nothing is
 	// sent.
-	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
+	wentOutSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 	poorPrefixesSQL = `

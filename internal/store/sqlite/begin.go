@@ -23,7 +23,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 }
 
 // begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row already, it decides nothing and
-// returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest if that row is a refusal or another recipient's.
+// returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest if that row is another recipient's.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -92,7 +92,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 }
 
 var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
-    SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > @after AND s.app = @app
+    SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
 // writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the send joined a verification, it updates
@@ -121,7 +121,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	return s.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
-			insert, args := sqldb.SendTable.Insert(sqldb.AsRefusal, &list[i])
+			insert, args := sqldb.RefusalTable.Insert(sqldb.AsRefusal, &list[i])
 			if _, err := q.Change(insert+sqldb.AddRefusalSQL, args); err != nil {
 				return err
 			}

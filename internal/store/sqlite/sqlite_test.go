@@ -160,8 +160,8 @@ func TestSQLitePlans(t *testing.T) {
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
-		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "sends_refused"},
-		"rule":      {filter(store.Filter{BlockedBy: "x"}), "sends_blocked_by"},
+		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "refusals_logged"},
+		"rule":      {filter(store.Filter{BlockedBy: "x"}), "refusals_blocked_by"},
 		"domain":    {filter(store.Filter{Domain: "x"}), "sends_domain"},
 		"delivered": {filter(store.Filter{Status: store.Delivered}), "sends_texts"},
 		"all":       {filter(store.Filter{}), "sends_logged"},
@@ -171,7 +171,7 @@ func TestSQLitePlans(t *testing.T) {
 		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {
 		plan := sqlitePlan(t, log, c.query)
-		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") && name != "recipient" { // that merges two
+		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE") > strings.Count(plan, "COMPOUND QUERY") { // that merges two
 			t.Errorf("%s: %s", name, plan)
 		}
 	}

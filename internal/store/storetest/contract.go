@@ -34,7 +34,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
 	"watch":      {watchPauses, watchCounts, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
 	"turn":       {leaseOfOneReplica},
-	"partitions": {driftedIDs, driftedRefusals, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
+	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
 	"end":        {callsAfterCancelAndClose},
 }
 

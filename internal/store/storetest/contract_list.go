@@ -87,32 +87,6 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
 }
 
-// Every refusal is accounted for, also one of a process whose clock is wrong.
-func driftedRefusals(t *testing.T, f *Fixture) {
-	for n, drift := range []time.Duration{0, -90 * 24 * time.Hour, 300 * 24 * time.Hour} {
-		id := f.Intent(n, WithID(f, drift)).Send.ID
-		r := f.Refusal(n, func(s *store.Send) { s.ID = id })
-		for range 2 {
-			OK(t, f.Refused(t.Context(), []store.Send{r}))
-		}
-	}
-	requests := 0
-	for _, s := range f.All(t) {
-		requests += s.Count
-		OK(t, store.CheckDrift(s.ID, f.Now))
-	}
-	Equal(t, "requests", requests, 6)
-	begun := f.Admit(t, f.Intent(4))
-	f.Pass(store.MaxDrift + time.Hour)
-	r := f.Refusal(4, nil)
-	for range 2 { // too late to be taken for that send, and then for the same refusal
-		r.ID = begun.Send.ID
-		OK(t, f.Refused(t.Context(), []store.Send{r}))
-		Equal(t, "rows", len(f.All(t)), 5)
-	}
-	Equal(t, "send", f.Row(t, begun.Send.ID), begun.Send)
-}
-
 // StorageStatus reports the oldest row, and the rows that are due for deletion.
 func storageStatus(t *testing.T, f *Fixture) {
 	look := func() store.StorageStatus {
