@@ -15,25 +15,55 @@ const (
 	maxLocal   = 64
 )
 
-// parseAddresses returns the sender, the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names
-// the field and not its value. parseAddresses and checkFieldsWithoutAddresses stop header injection: they reject whatever could end a line
-// or a bracket.
-func (m Message) parseAddresses() (from, to *mail.Address, id string, problem Problem) {
-	from, err := mail.ParseAddress(m.From)
-	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
-		return nil, nil, "", "the sender is malformed"
-	}
-	ok, bare := false, ""
-	if from.Address, ok = normalizeAddress(from.Address); !ok {
-		return nil, nil, "", "the sender is malformed"
-	}
-	if bare, ok = normalizeAddress(m.To); !ok {
-		return nil, nil, "", "the recipient is not a bare address"
+// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section 4.5.3.1.6), and the longest with an encoded word
+// (RFC 2047 section 2).
+const (
+	maxLine   = 998
+	maxFolded = 76
+)
+
+// checkEach returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not its
+// value. checkEach and checkParts stop header injection: they reject whatever could end a line or a bracket.
+func (m Message) checkEach() (to, id string, problem Problem) {
+	ok := false
+	if to, ok = normalizeAddress(m.To); !ok {
+		return "", "", "the recipient is not a bare address"
 	}
 	if id, ok = normalizeAddress(m.ID); !ok || !isASCII(id) {
-		return nil, nil, "", "the Message-ID is malformed"
+		return "", "", "the Message-ID is malformed"
 	}
-	return from, &mail.Address{Address: bare}, id, ""
+	for name, value := range m.Marks {
+		if !isMarkHeader(name, value) {
+			return "", "", "a header is not one of X-… with an ID"
+		}
+	}
+	if m.Date.IsZero() {
+		return "", "", "the date is missing"
+	}
+	return to, id, ""
+}
+
+// checkParts checks what does not depend on the recipient, and returns the sender.
+func (m Message) checkParts() (from *mail.Address, problem Problem) {
+	from, err := mail.ParseAddress(m.From)
+	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
+		return nil, "the sender is malformed"
+	}
+	ok := false
+	if from.Address, ok = normalizeAddress(from.Address); !ok {
+		return nil, "the sender is malformed"
+	}
+	switch {
+	case hasControlCharacters(m.Subject):
+		return nil, "the subject holds control characters"
+	case strings.Contains(m.Subject, "=?"):
+		return nil, "the subject holds an encoded word" // which would be decoded
+	case strings.ContainsFunc(m.Language, notLetterDigitHyphen):
+		return nil, "the language is not a language tag"
+	case m.Text == "":
+		return nil, "the text is missing"
+	}
+	return from, ""
 }
 
 // hasControlCharacters reports whether no header can carry the text: it has control characters or line breaks, or is not UTF-8.
@@ -77,32 +107,15 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// checkFieldsWithoutAddresses returns what is wrong with the fields that hold no addresses; "" if nothing is.
-func (m Message) checkFieldsWithoutAddresses() Problem {
-	for name, value := range m.Marks {
-		if !isMarkHeader(name, value) {
-			return "a header is not one of X-… with an ID"
-		}
-	}
-	switch {
-	case hasControlCharacters(m.Subject):
-		return "the subject holds control characters"
-	case strings.Contains(m.Subject, "=?"):
-		return "the subject holds an encoded word" // go-mail would let it pass as it is
-	case strings.ContainsFunc(m.Language, notLetterDigitHyphen):
-		return "the language is not a language tag"
-	case m.Date.IsZero():
-		return "the date is missing"
-	case m.Text == "":
-		return "the text is missing"
-	}
-	return ""
-}
-
 // isMarkHeader reports whether a header begins with X-, so that mail servers ignore it, and has a value that needs no encoding.
 func isMarkHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
+}
+
+// isLettersDigitsHyphens reports whether s has only letters, digits and hyphens, which nothing encodes.
+func isLettersDigitsHyphens(s string) bool {
+	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
 
 // isControlOrLineBreak includes C1 controls and the line breaks of Unicode.

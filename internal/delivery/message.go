@@ -2,11 +2,13 @@
 // message, and the error for one that was not accepted. Package [sendcode/internal/delivery/smtp] sends mails. Without a mail server,
 // [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text messages.
 //
-// go-mail (github.com/wneessen/go-mail) builds a mail, once for mails that differ in code, recipient, ID and date alone: the others
-// are filled into its layout.
+// A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the code are written into each.
 package delivery
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays outcomes. No mail for it leaves the
 // machine: the domain is reserved (RFC 6761 section 6.2).
@@ -26,7 +28,7 @@ type Message struct {
 	Subject string
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
 	Text, HTML string
-	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one form are laid out once.
+	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one form are encoded once.
 	Form Form
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
@@ -55,4 +57,20 @@ type Receipt struct {
 	Code string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration
+}
+
+// Rendered is a message as it goes over the wire.
+type Rendered struct {
+	// From and To are the addresses of MAIL FROM and RCPT TO.
+	From, To string
+	// UTF8: an address needs SMTPUTF8 (RFC 6531).
+	UTF8 bool
+	// Content is the mail as it stands between DATA and the final dot.
+	Content []byte
+}
+
+func rejectedError(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })
 }

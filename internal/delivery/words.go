@@ -41,12 +41,13 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q. It leaves only characters that names and subjects allow alike (RFC 2047 section 5).
+// encodeRune returns a character in the encoding Q. It leaves only characters that names and subjects allow alike (RFC 2047 section 5), and
+// blanks.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
 		return "_"
-	case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z':
+	case !notLetterDigitHyphen(r), strings.ContainsRune(blanks, r):
 		return string(r)
 	}
 	var b strings.Builder
@@ -63,6 +64,7 @@ func firstWordFits(text string) bool {
 	return len(first) <= firstWord || len(first) > maxLine
 }
 
+// isPrintableASCII reports whether a text is printable ASCII and blanks.
 func isPrintableASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+	return !strings.ContainsFunc(s, func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(blanks, r) })
 }

@@ -196,7 +196,7 @@ var modules = map[string]string{
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
-	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
+	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",

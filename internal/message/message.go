@@ -1,7 +1,7 @@
 // Package message turns a code into the mail or text message that carries it, from template files that a user can replace one by one.
 //
 // The outbox prepares a message when a send is about to go out, and again for a retry, with the time that the code then has left. No error
-// contains a code. Package delivery keeps the layout of mails with the same [Form], without their codes.
+// contains a code. Package delivery keeps the encoded parts of mails with the same [Form], without their codes.
 //
 // New finds everything that can be wrong with a template of mails: it parses every file, knows every field, and renders samples of every
 // purpose, locale and setting, also to see that a private mail does not show its code in a preview. templates/README.md says where the

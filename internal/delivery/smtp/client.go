@@ -16,7 +16,7 @@ type client struct {
 	config  Config
 	pool    *pool
 	health  *failover.Breaker // what Servers goes by
-	layouts *delivery.Layouts
+	encoder *delivery.Encoder
 }
 
 // admit acquires a connection, or the right to open one (kept is nil), and asks the breaker for an attempt. end ends the attempt; see

@@ -215,8 +215,8 @@ func (codeForm) Texts(fill string) (subject, text, html string, err error) {
 	return "Your code", "Code: " + fill + "\n", "<p>" + fill + "</p>", nil
 }
 
-// Mails of one form that are sent at once share a layout, and have each their own recipient, code and ID.
-func TestLayoutsAreNotMixedUp(t *testing.T) {
+// Mails of one form that are sent at once share their encoded parts, and have each their own recipient, code and ID.
+func TestMailsAreNotMixedUp(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{Extensions: pipelining})
 	var all sync.WaitGroup
 	for worker := range 8 {

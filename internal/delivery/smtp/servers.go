@@ -28,7 +28,7 @@ func NewServers(configs ...Config) (Servers, error) {
 		}
 		servers[n] = &client{
 			config: config, pool: &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails},
-			health: failover.New(config.address(), false), layouts: &delivery.Layouts{},
+			health: failover.New(config.address(), false), encoder: &delivery.Encoder{},
 		}
 	}
 	return servers, nil
@@ -41,8 +41,8 @@ func NewServers(configs ...Config) (Servers, error) {
 func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
 	began := time.Now()
 	receipt := delivery.Receipt{}
-	mail, fail := s[0].layouts.Render(message)
-	defer s[0].layouts.Release(mail)
+	mail, fail := s[0].encoder.Encode(message)
+	defer s[0].encoder.Release(mail)
 	if fail == nil {
 		receipt, fail = s.send(ctx, mail)
 	}

@@ -1,0 +1,254 @@
+package delivery
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"mime/quotedprintable"
+	"net/mail"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Form renders the texts of mails of one kind, which differ only in the characters of fill: the code and the support reference. Forms are
+// compared with ==. Implementation: message.Form.
+type Form interface {
+	Texts(fill string) (subject, text, html string, err error)
+}
+
+// Encoder writes mails as they go over the wire, and keeps the encoded parts of each form, which have blanks instead of the fill. The zero
+// Encoder is ready; safe for concurrent use.
+type Encoder struct {
+	mu      sync.RWMutex
+	kept    map[partsKey]*parts // nil: mails of this kind are encoded one by one
+	buffers sync.Pool           // of *Rendered
+}
+
+// partsKey is everything that parts depend on.
+type partsKey struct {
+	form           Form
+	from, language string
+	fill           int // length
+}
+
+// maxParts bounds what is kept: some 7 KB each.
+const maxParts = 512
+
+// parts are what mails of one form have in common, ready for the wire.
+type parts struct {
+	from       string  // address of MAIL FROM
+	head       encoded // the fields that do not depend on the recipient
+	text, html encoded
+}
+
+// encoded is a part of a mail with blanks.
+type encoded struct {
+	content []byte
+	blanks  []int // where in content
+}
+
+// blanks stand for the characters of a fill while a form is encoded: control characters, which neither templates nor settings have. Those
+// that are white space are left out, since templates trim it.
+const blanks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+
+// Encode returns the mail as it goes over the wire. The error says why the message is rejected: the same message would fail again.
+func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
+	to, id, problem := m.checkEach()
+	if problem != "" {
+		return nil, rejectedError(problem)
+	}
+	p, fail := e.partsOf(m)
+	if fail != nil {
+		return nil, fail
+	}
+	r, _ := e.buffers.Get().(*Rendered)
+	if r == nil {
+		r = &Rendered{}
+	}
+	r.From, r.To, r.UTF8 = p.from, to, !isASCII(p.from) || !isASCII(to)
+	r.Content = p.appendMail(r.Content[:0], m, to, id)
+	return r, nil
+}
+
+// Release takes back a mail that nothing reads any more; nil is none.
+func (e *Encoder) Release(r *Rendered) {
+	if r != nil {
+		e.buffers.Put(r)
+	}
+}
+
+// partsOf returns the parts of a mail: those that are kept of its form, else its own.
+func (e *Encoder) partsOf(m Message) (*parts, *Error) {
+	key := partsKey{m.Form, m.From, m.Language, len(m.Fill)}
+	e.mu.RLock()
+	known, ok := e.kept[key]
+	e.mu.RUnlock()
+	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(blanks)
+	if known != nil && plain {
+		return known, nil
+	}
+	own, err := m.WithTexts()
+	if err != nil {
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
+	}
+	from, problem := own.checkParts()
+	if problem != "" {
+		return nil, rejectedError(problem)
+	}
+	if m.Form != nil && plain && !ok {
+		known = blankParts(m, own, from)
+		e.keep(key, known)
+	}
+	if known != nil && plain {
+		return known, nil
+	}
+	p, problem := encodeParts(own, from)
+	if problem != "" {
+		return nil, rejectedError(problem)
+	}
+	return p, nil
+}
+
+func (e *Encoder) keep(key partsKey, p *parts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.kept == nil || len(e.kept) >= maxParts {
+		e.kept = map[partsKey]*parts{}
+	}
+	e.kept[key] = p
+}
+
+// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does not give those of the mail: a template may
+// escape its code, as in an address, or decide by it.
+func blankParts(m, own Message, from *mail.Address) *parts {
+	fill := m.Fill
+	m.Fill = blanks[:len(fill)]
+	m, err := m.WithTexts()
+	if err != nil || filled(m.Subject, fill) != own.Subject || filled(m.Text, fill) != own.Text || filled(m.HTML, fill) != own.HTML {
+		return nil
+	}
+	p, problem := encodeParts(m, from)
+	if problem != "" {
+		return nil
+	}
+	for _, body := range []*encoded{&p.text, &p.html} {
+		for _, b := range []byte(blanks) {
+			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
+		}
+	}
+	for _, part := range []*encoded{&p.head, &p.text, &p.html} {
+		for at, b := range part.content {
+			if strings.IndexByte(blanks, b) >= 0 {
+				part.blanks = append(part.blanks, at)
+			}
+		}
+	}
+	return p
+}
+
+// filled returns a text with the fill in its blanks.
+func filled(text, fill string) string {
+	out := []byte(text)
+	e := encoded{content: out}
+	for at, b := range out {
+		if strings.IndexByte(blanks, b) >= 0 {
+			e.blanks = append(e.blanks, at)
+		}
+	}
+	return string(e.appendFilled(nil, fill))
+}
+
+func (e encoded) appendFilled(out []byte, fill string) []byte {
+	start := len(out)
+	out = append(out, e.content...)
+	for _, at := range e.blanks {
+		out[start+at] = fill[strings.IndexByte(blanks, e.content[at])]
+	}
+	return out
+}
+
+// encodeParts encodes what does not depend on the recipient; the problem is "" if it can be sent.
+func encodeParts(m Message, from *mail.Address) (*parts, Problem) {
+	head := appendField(nil, "From", formatFrom(from))
+	head = appendField(head, "Subject", encodeHeader(m.Subject))
+	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5
+	if m.Language != "" {
+		head = appendField(head, "Content-Language", m.Language)
+	}
+	head = appendField(head, "MIME-Version", "1.0")
+	for line := range bytes.Lines(head) {
+		if len(line) > maxLine+len("\r\n") {
+			return nil, "a header line is too long"
+		}
+	}
+	return &parts{from.Address, encoded{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
+}
+
+// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7) as DATA takes it: a line that begins with a dot has a dot more (RFC
+// 5321 section 4.5.2), and the last one ends with CRLF.
+func encodeBody(text string) encoded {
+	var quoted bytes.Buffer
+	w := quotedprintable.NewWriter(&quoted)
+	_, _ = w.Write([]byte(text)) // a Buffer takes everything
+	_ = w.Close()
+	var out []byte
+	for line := range bytes.Lines(quoted.Bytes()) {
+		if line[0] == '.' {
+			out = append(out, '.')
+		}
+		out = append(append(out, bytes.TrimRight(line, "\r\n")...), '\r', '\n')
+	}
+	return encoded{content: out}
+}
+
+// appendField appends a header field, folded at spaces where a line would be longer than 76 characters (RFC 5322 section 2.2.3).
+func appendField(out []byte, name, value string) []byte {
+	out = append(append(out, name...), ':')
+	length := len(name) + len(":")
+	for word := range strings.SplitSeq(value, " ") {
+		if length > len(name)+len(":") && word != "" && length+len(" ")+len(word) > maxFolded {
+			out, length = append(out, '\r', '\n'), 0
+		}
+		out = append(append(out, ' '), word...)
+		length += len(" ") + len(word)
+	}
+	return append(out, '\r', '\n')
+}
+
+// appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
+func (p *parts) appendMail(out []byte, m Message, to, id string) []byte {
+	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
+	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
+	out = m.Date.UTC().AppendFormat(append(out, "Date: "...), time.RFC1123Z)
+	out = append(append(append(out, "\r\nMessage-ID: <"...), id...), ">\r\nTo: <"...)
+	out = append(append(out, to...), ">\r\n"...)
+	if len(m.Marks) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(m.Marks)) {
+			out = appendField(out, name, m.Marks[name])
+		}
+	}
+	out = p.head.appendFilled(out, m.Fill)
+	if len(p.html.content) == 0 {
+		return p.text.appendFilled(append(out, textHead...), m.Fill)
+	}
+	boundary := boundaryOf(id)
+	out = append(append(append(out, "Content-Type: multipart/alternative; boundary="...), boundary[:]...), "\r\n\r\n--"...)
+	out = append(append(append(out, boundary[:]...), "\r\n"...), textHead...)
+	out = append(append(append(p.text.appendFilled(out, m.Fill), "\r\n--"...), boundary[:]...), "\r\n"...)
+	out = p.html.appendFilled(append(out, htmlHead...), m.Fill)
+	return append(append(append(out, "\r\n--"...), boundary[:]...), "--\r\n"...)
+}
+
+// boundaryOf derives the boundary of the parts from the Message-ID, so that two tries have the same bytes. The ID has the send's random ID,
+// so no content contains the boundary.
+func boundaryOf(id string) (boundary [48]byte) {
+	const label = "boundary of "
+	var text [len(label) + maxAddress]byte
+	sum := sha256.Sum256(append(append(text[:0], label...), id...))
+	hex.Encode(boundary[:], sum[:len(boundary)/2])
+	return boundary
+}
