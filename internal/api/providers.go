@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/quota"
@@ -135,10 +133,7 @@ func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []r
 			continue
 		}
 		p.count(provider, unavailable)
-		if errors.Is(err, fault.Unavailable) {
-			return fault.Unavailable // the provider sends it again
-		}
-		return err
+		return err // the provider sends it again
 	}
 	return nil
 }

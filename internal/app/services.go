@@ -77,7 +77,7 @@ func (a *App) newServices(through verification.Outbox) {
 	a.codes = verification.New(codes)
 	desk.Codes = a.codes
 	a.desk = support.New(desk)
-	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now, Logger: a.logger}
+	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now}
 	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
 	a.receipts = &reports.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Logger: a.logger}
 	a.providers = &reports.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}

@@ -128,7 +128,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 		}
 		shown, err := a.performAction(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = formProblem(frame.Words(c), err); n.Problem != "" {
+		if status, n.Problem = a.formProblem(c, err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {
@@ -142,16 +142,18 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 }
 
 // formProblem returns the status and the text of an error that a page shows beside its form; 0 and "" for nil and other errors.
-func formProblem(w texts.Words, err error) (status int, text string) {
+func (a *Console) formProblem(c echo.Context, err error) (status int, text string) {
+	w := frame.Words(c)
 	var failed *actionError
 	var bad *fault.InvalidError
 	switch {
 	case errors.As(err, &failed):
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
-		return http.StatusUnprocessableEntity, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
+		return server.InvalidField.Status, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
-		return http.StatusServiceUnavailable, w.Get("deed.problem.unavailable")
+		server.LogFailure(c.Request().Context(), a.Logger, err)
+		return server.Unavailable.Status, w.Get("deed.problem.unavailable")
 	}
 	return 0, ""
 }

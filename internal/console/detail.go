@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -76,6 +77,9 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 // missing.
 func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
+	if away != nil && !errors.Is(away, errSeveral) {
+		server.LogFailure(ctx, a.Logger, away)
+	}
 	known, err := a.readFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }

@@ -110,7 +110,7 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	}
 	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
 	err = checkAdmitted(answer, err, "preview.problem.limited", frame.Words(c))
-	if status, problem := formProblem(frame.Words(c), err); problem != "" {
+	if status, problem := a.formProblem(c, err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

@@ -2,6 +2,8 @@
 // status. An error may wrap one of them with its cause, so compare with errors.Is and errors.AsType.
 package fault
 
+import "fmt"
+
 // Kind is what went wrong. A Kind is an error itself.
 type Kind string
 
@@ -20,6 +22,9 @@ func (k Kind) Error() string { return string(k) }
 
 // Is reports that Uncertain is Unavailable too. errors.Is calls it.
 func (k Kind) Is(target error) bool { return k == Uncertain && target == Unavailable }
+
+// Wrap returns an error that is of this kind and has err as its cause.
+func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 
 // InvalidError says which field of a request is wrong and why, without its value.
 type InvalidError struct {

@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
 
@@ -203,7 +204,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	}
 	switch {
 	case err != nil:
-		return u.sessionAfterError(s, err)
+		return u.sessionAfterError(ctx, s, err)
 	case a.Admitted:
 		before := s.Before
 		if a.View.ID != s.ID {
@@ -248,7 +249,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 }
 
 // sessionAfterError returns the session with what the next page shows for this error.
-func (u *Page) sessionAfterError(s session, err error) session {
+func (u *Page) sessionAfterError(ctx context.Context, s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		s.Note = note{Kind: tooMany}
 		return s
@@ -264,6 +265,7 @@ func (u *Page) sessionAfterError(s session, err error) session {
 		}
 		u.Logger.Error("the page's own request was refused", "field", bad.Field, "reason", bad.Reason)
 	}
+	server.LogFailure(ctx, u.Logger, err)
 	s.Note = note{Kind: away, At: u.Now()}
 	return s
 }
@@ -322,7 +324,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	case foreign:
 		s.Note = note{Kind: badCode, Reason: bad.Reason}
 	case err != nil:
-		return u.sessionAfterError(s, err)
+		return u.sessionAfterError(ctx, s, err)
 	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
 		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known} // the address has served
 	case checked.State == verification.Pending:

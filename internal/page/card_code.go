@@ -13,11 +13,6 @@ import (
 // helpAfter is how long a person waits for a mail before the page offers help, from the end of the sending on.
 const helpAfter = 15 * time.Second
 
-// minLifeForSameCode returns how much validity a code must have left so that a resend carries the same one.
-func minLifeForSameCode(v verification.View) time.Duration {
-	return min(120*time.Second, v.ExpiresAt.Sub(v.CreatedAt)/5)
-}
-
 // codeCard returns the card with the field for the code.
 func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
@@ -160,7 +155,7 @@ func (t words) serverAnswer(status store.Status, since time.Duration) moment {
 func (l *visit) nextMailText(v verification.View) moment {
 	t, wait := l.t, l.answer.Quota.RetryAfter()
 	which := t["SameCode"]
-	if v.ExpiresAt.Sub(v.Now)-wait < minLifeForSameCode(v) {
+	if v.ExpiresAt.Sub(v.Now)-wait < verification.MinResendLife(v.ExpiresAt.Sub(v.CreatedAt)) {
 		which = t["FreshCode"]
 	}
 	which += t["Separator"]

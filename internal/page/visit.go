@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -96,6 +97,7 @@ func (l *visit) verificationCard() *card {
 		return l.askCard(l.session.channel())
 	}
 	if err != nil {
+		server.LogFailure(l.ctx, l.Logger, err)
 		return l.awayCard(true)
 	}
 	l.answer = a

@@ -9,7 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"log/slog"
+	"fmt"
 	"time"
 
 	"sendcode/internal/fault"
@@ -33,7 +33,6 @@ type Service struct {
 	Vault  keys.Vault
 	Policy *policy.InForce
 	Now    func() time.Time
-	Logger *slog.Logger
 }
 
 var (
@@ -82,7 +81,7 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	case errors.Is(err, fault.NotFound):
 		return Redeemed{}, invalidProof(r)
 	case err != nil:
-		return Redeemed{}, s.unavailable(ctx, err)
+		return Redeemed{}, err
 	case v.App != app || v.ApprovedAt.IsZero():
 		return Redeemed{}, invalidProof(r)
 	case !now.Before(expires):
@@ -102,11 +101,11 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Rede
 	if v.RedeemedAt.IsZero() {
 		won, err := s.Store.Redeem(ctx, v.ID, by)
 		if err != nil {
-			return Redeemed{}, s.unavailable(ctx, err)
+			return Redeemed{}, err
 		}
 		if !won { // another request was first
 			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
-				return Redeemed{}, s.unavailable(ctx, err)
+				return Redeemed{}, err
 			}
 		}
 	}
@@ -119,8 +118,7 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Rede
 func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed, error) {
 	to, err := s.Vault.Recipient(v)
 	if err != nil { // its key left the ring
-		s.Logger.ErrorContext(ctx, "a recipient could not be decrypted", "error", err)
-		return Redeemed{}, fault.Unavailable
+		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
 	_, test := s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
 	return Redeemed{
@@ -174,10 +172,4 @@ func (s *Service) openReference(app string, r Ask) (id string, expires time.Time
 		return "", time.Time{}, invalidProof(r)
 	}
 	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
-}
-
-// unavailable writes an error of the store to the Logger and returns it joined with fault.Unavailable.
-func (s *Service) unavailable(ctx context.Context, err error) error {
-	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
-	return errors.Join(fault.Unavailable, err)
 }

@@ -1,7 +1,6 @@
 package redemption_test
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
@@ -28,7 +27,7 @@ func inRedemption(t *testing.T, test func(r *redeeming)) {
 			t.Fatalf("%+v", c)
 		}
 		p := proof.New(r.Settings.Vault.Ring)
-		test(&redeeming{r, &redemption.Service{Store: r.Store, Proofs: p, Vault: r.Settings.Vault, Policy: r.Svc.Policy, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, c})
+		test(&redeeming{r, &redemption.Service{Store: r.Store, Proofs: p, Vault: r.Settings.Vault, Policy: r.Svc.Policy, Now: time.Now}, c})
 	})
 }
 

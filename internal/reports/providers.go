@@ -71,7 +71,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 		return UnknownMessage, nil
 	}
 	if err != nil {
-		return "", s.logStoreError(err)
+		return "", err
 	}
 	to, err := s.Vault.Recipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
@@ -88,7 +88,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	case errors.Is(err, fault.NotFound):
 		return UnknownMessage, nil
 	case err != nil:
-		return "", s.logStoreError(err)
+		return "", err
 	case !fresh:
 		return Repeated, nil
 	}
@@ -124,9 +124,4 @@ func suppressionCause(e Event) store.Cause {
 		}
 	}
 	return ""
-}
-
-func (s *Providers) logStoreError(err error) error {
-	s.Logger.Error("the log did not answer", "error", err)
-	return err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -85,7 +86,7 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 }
 
 // table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
-// logged. Package console has its own texts for errors on its pages.
+// logged. Package console shows some of them as pages of its own.
 var table = []func(error) *Problem{
 	forType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	forType(func(e *verification.TooManyChecksError) *Problem {
@@ -98,7 +99,7 @@ var table = []func(error) *Problem{
 	}),
 	forError(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {
-		if !errors.Is(err, fault.Unavailable) {
+		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, context.Canceled) {
 			return nil
 		}
 		uncertain := errors.Is(err, fault.Uncertain)

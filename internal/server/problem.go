@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/texts"
 )
 
@@ -54,10 +56,8 @@ func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 		if c.Response().Committed {
 			return
 		}
-		p := problemOf(err)
-		if p.Kind == Internal {
-			logger.ErrorContext(c.Request().Context(), "request failed", "route", c.Path(), "error", err)
-		}
+		LogFailure(c.Request().Context(), logger, err)
+		p := ProblemOf(err)
 		if werr := writeProblem(c, p); werr != nil {
 			logger.DebugContext(c.Request().Context(), "answer was not written", "error", werr)
 		}
@@ -124,8 +124,19 @@ func wantsHTML(c echo.Context) bool {
 	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
-// problemOf returns the problem of an error: itself, or by the table, or a 500.
-func problemOf(err error) *Problem {
+// LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since the database or the limiter failed. It
+// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause.
+func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
+	kind := ProblemOf(err).Kind
+	_, bare := err.(fault.Kind)
+	_, answered := errors.AsType[*Problem](err)
+	if ctx.Err() == nil && (kind == Internal || kind == Unavailable && !bare && !answered) {
+		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err)
+	}
+}
+
+// ProblemOf returns the problem of an error: itself, or by the table, or a 500.
+func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}

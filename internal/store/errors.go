@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 
 	"sendcode/internal/fault"
 )
@@ -12,12 +11,12 @@ func Unavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", fault.Unavailable, err)
+	return fault.Unavailable.Wrap(err)
 }
 
 // Uncertain wraps err in fault.Unavailable and fault.Uncertain: the log failed, and the write may have been committed.
 func Uncertain(err error) error {
-	return fmt.Errorf("%w: %w", fault.Uncertain, err)
+	return fault.Uncertain.Wrap(err)
 }
 
 // IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest), which callers pass on

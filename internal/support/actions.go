@@ -3,6 +3,7 @@ package support
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -96,15 +97,14 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	act = p.inEntry(act)
 	act.Outcome = store.AuditBegun
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
-		return d.mapStoreError(ctx, err)
+		return err
 	}
 	for _, app := range d.apps(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
 	}
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
 		d.recordEnd(ctx, act, store.AuditFailed, "limiter")
-		d.Logger.ErrorContext(ctx, "a quota was reset in the log and not in the limiter", "error", err)
-		return fault.Unavailable
+		return fault.Unavailable.Wrap(fmt.Errorf("quota reset in the database and not in the limiter: %w", err))
 	}
 	d.recordEnd(ctx, act, store.AuditDone, "")
 	return nil
@@ -130,7 +130,7 @@ func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error 
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	d.Refusals.Flush(ctx) // else they would be written after the erasure
-	return d.mapStoreError(ctx, d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.inEntry(act)))
+	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.inEntry(act))
 }
 
 // eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
@@ -142,7 +142,7 @@ func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.Au
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).inEntry(act))
-	return done, d.mapStoreError(ctx, err)
+	return done, err
 }
 
 func personOf(v store.Verification) Person {
@@ -165,7 +165,7 @@ func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.A
 func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
-		return verification.Answer{}, d.mapStoreError(ctx, err)
+		return verification.Answer{}, err
 	}
 	answer, err := d.Codes.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
@@ -188,7 +188,7 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return v, d.mapStoreError(ctx, err)
+		return v, err
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
 	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {
@@ -201,7 +201,7 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 // erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
-		return "", d.mapStoreError(ctx, err)
+		return "", err
 	}
 	r, err := d.Vault.Recipient(v)
 	if err != nil {

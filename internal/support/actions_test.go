@@ -165,7 +165,7 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 			to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
 			r.WantLine(what, want, to, err)
 		}
-		reveal("without a record", " unavailable")
+		reveal("without a record", " unavailable: down for a test")
 		r.MendStore()
 		reveal("with one", vtest.Ana+" <nil>")
 		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))

@@ -28,7 +28,7 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 	}
 	rows, err := d.Store.Latest(ctx, near, recently)
 	if err != nil {
-		return nil, d.mapStoreError(ctx, err)
+		return nil, err
 	}
 	return rows[:min(limit, len(rows))], nil
 }
@@ -38,7 +38,7 @@ func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h
 	for _, class := range store.Classes {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {
-			return nil, d.mapStoreError(ctx, err)
+			return nil, err
 		}
 		if out.Wait > 0 {
 			all = append(all, out)

@@ -2,6 +2,7 @@ package support
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -60,8 +61,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 		all = append(all, texts...)
 	}
 	if err != nil {
-		d.Logger.Error("a template could not be shown", "purpose", p.Name, "error", err)
-		return nil, fault.Unavailable
+		return nil, fault.Unavailable.Wrap(fmt.Errorf("templates of purpose %s: %w", p.Name, err))
 	}
 	return all, nil
 }

@@ -7,11 +7,9 @@ package support
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
@@ -87,19 +85,6 @@ type Desk struct{ Parts }
 
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
-
-// mapStoreError converts an error of the log to fault.NotFound or fault.Unavailable, and logs the latter; nil stays
-// nil.
-func (d *Desk) mapStoreError(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fault.NotFound):
-		return fault.NotFound
-	}
-	d.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
-	return fault.Unavailable
-}
 
 // Paused returns the pause that stops sends of the channel and purpose; false if none does.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {

@@ -43,7 +43,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to), To: to.Masked(),
 		Cause: store.Manual, Detail: b.Reason, By: act.Who,
 	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.entryFor(act, to, b.App, b.Reason))
-	return row, d.mapStoreError(ctx, err)
+	return row, err
 }
 
 // LiftRequest is a request to end the suppressions of a recipient.
@@ -72,7 +72,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([
 		return nil, err
 	}
 	list, err := d.Store.Lift(ctx, lifting, record)
-	return list, d.mapStoreError(ctx, err)
+	return list, err
 }
 
 // entryFor returns the audit entry with the recipient, the app and the reason.
@@ -114,5 +114,5 @@ func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	p, _, err := d.Store.LiftPrefix(ctx, store.PrefixLifting{ID: id, By: act.Who, Why: reason}, &act)
-	return p, d.mapStoreError(ctx, err)
+	return p, err
 }

@@ -39,7 +39,7 @@ func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule,
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
 	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
-	return crowds, all, d.mapStoreError(ctx, err)
+	return crowds, all, err
 }
 
 // Replayed counts what other rules would have refused of the past sends.
@@ -72,7 +72,7 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 	if errors.Is(err, ErrTooMuch) {
 		return Replayed{}, err
 	}
-	return r.Replayed, d.mapStoreError(ctx, err)
+	return r.Replayed, err
 }
 
 type replayedBucket struct {

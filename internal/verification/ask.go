@@ -114,14 +114,14 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 // fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
 // must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
-	v, _, now, err := s.lookup(ctx, a.Caller, a.Resend)
+	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
 	}
 	if len(v.Sealed) == 0 { // erased
 		return fault.NotFound
 	}
-	to, err := s.Vault.Recipient(v)
+	to, err := s.Vault.Recipient(v.Verification)
 	if err != nil {
 		return fault.Unavailable
 	}
@@ -143,7 +143,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	if a.Purpose != "" && a.Purpose != v.Purpose {
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
-	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
+	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, v.state()
 	a.chain = v.Chain()
 	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.joinClass = v.Class
@@ -215,11 +215,11 @@ func (s *Service) isKnown(ctx context.Context, a asked) bool {
 		}
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
-		v, _, now, err := s.lookup(ctx, a.Caller, id)
-		if err != nil || v.Channel != a.to.Channel() || now.Sub(v.ApprovedAt) >= KnownFor { // or never approved
+		v, err := s.lookup(ctx, a.Caller, id)
+		if err != nil || v.Channel != a.to.Channel() || v.now.Sub(v.ApprovedAt) >= KnownFor { // or never approved
 			return false
 		}
-		address, err := s.Vault.AddressHashOf(v) // fails if it was erased
+		address, err := s.Vault.AddressHashOf(v.Verification) // fails if it was erased
 		return err == nil && address == a.address
 	}
 	return false

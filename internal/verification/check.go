@@ -17,33 +17,28 @@ import (
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
 type CheckResult struct {
 	View
-	Valid      bool
-	Proof      string // when valid: a signed token that a back end can check offline
-	Known      string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
-	uncompared bool   // the log refused the attempt, or did not answer; then the limiter must not count the check as failed
+	Valid bool
+	Proof string // when valid: a signed token that a back end can check offline
+	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 }
-
-// Compared returns false if the log refused the attempt or did not answer, so that the limiter does not count the check as failed. It
-// returns true also if the verification had ended before the attempt, although nothing was compared then.
-func (c CheckResult) Compared() bool { return !c.uncompared }
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
 // the comparison. Of several right checks exactly one approves. Errors: *fault.InvalidError for a text that has not the code's characters or
 // length, which costs no attempt; fault.NotFound, *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
-	v, _, now, err := s.lookup(ctx, c, id)
+	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		if errors.Is(err, fault.NotFound) {
 			s.pretendCheck(ctx, c, typed)
 		}
 		return CheckResult{}, err
 	}
-	entered, err := s.shape(v).Normalize(typed)
+	entered, err := s.shape(v.Verification).Normalize(typed)
 	switch {
 	case err != nil:
 		return CheckResult{}, err
-	case StateOf(v, now) != Pending:
-		return s.checkResult(v, now, "ended", false), nil
+	case v.state() != Pending:
+		return s.checkResult(v.Verification, v.now, "ended", false), nil
 	}
 	// From here the attempt counts, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
@@ -52,39 +47,38 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	if err != nil {
 		return CheckResult{}, err
 	}
-	checked, err := s.compare(ctx, c, id, entered)
-	if (checked.Valid || checked.uncompared) && len(counted.Buckets) > 0 {
+	checked, failed, err := s.compare(ctx, c, id, entered)
+	if !failed && len(counted.Buckets) > 0 {
 		s.Outbox.RefundLater(counted.ID, counted.Buckets)
 	}
 	if checked.Valid && c.Kind == Browser {
-		checked.Known, _ = s.Vault.SealKnown(v) // it fails if the address was erased meanwhile
+		checked.Known, _ = s.Vault.SealKnown(v.Verification) // it fails if the address was erased meanwhile
 	}
 	return checked, err
 }
 
-// compare counts an attempt in the log. If the log counted it, compare compares the codes, and approves if they are equal. Errors:
-// fault.NotFound, *TooManyChecksError, fault.Unavailable; fault.Uncertain if the attempt may count.
-func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (CheckResult, error) {
+// compare counts an attempt in the database. If that counted it, compare compares the codes, and approves if they are equal. failed: the
+// attempt counts, and no right code was seen, so the limiter keeps the check as a failed one. Errors: fault.NotFound, *TooManyChecksError,
+// fault.Unavailable; fault.Uncertain if the attempt may count.
+func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (result CheckResult, failed bool, err error) {
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
 	case err != nil:
-		return CheckResult{uncompared: true}, s.mapStoreError(ctx, err)
+		return result, false, err
 	case !counted && StateOf(v, now) == Pending:
-		return CheckResult{uncompared: true}, s.lockoutError(ctx, c, v)
+		return result, false, s.lockoutError(ctx, c, v)
 	case !counted:
-		ended := s.checkResult(v, now, "ended", false)
-		ended.uncompared = true
-		return ended, nil
+		return s.checkResult(v, now, "ended", false), false, nil
 	}
 	right, err := s.rightCode(v)
 	if err != nil { // the key is no longer in the ring
-		s.Logger.ErrorContext(ctx, "code could not be derived", "error", err)
-		return CheckResult{}, fault.Uncertain // the attempt is counted
+		return result, true, fault.Uncertain.Wrap(err) // the attempt is counted
 	}
 	if !code.Equal(entered, right) {
-		return s.checkResult(v, now, "wrong", false), nil
+		return s.checkResult(v, now, "wrong", false), true, nil
 	}
-	return s.approve(ctx, v, now)
+	result, err = s.approve(ctx, v, now)
+	return result, false, err
 }
 
 // pretendCheck asks for an unknown ID what a check of a known one asks, once each: the limiter and the log. It ignores the answers and
@@ -99,12 +93,11 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	_, test := s.testRecipient(v)
 	event, err := s.Policy.Get().NewEvent(v.App, policy.EventApproved, test, s.IDs, s.Now())
 	if err != nil {
-		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return CheckResult{}, fault.Uncertain // the attempt is counted
+		return CheckResult{}, fault.Uncertain.Wrap(err) // the attempt is counted
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
 	if err != nil { // the code was right, and the attempt is counted
-		return CheckResult{uncompared: true}, errors.Join(s.mapStoreError(ctx, err), fault.Uncertain)
+		return CheckResult{}, fault.Uncertain.Wrap(err)
 	}
 	if won {
 		if event.Type != "" {
@@ -117,7 +110,7 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return CheckResult{}, errors.Join(s.mapStoreError(ctx, err), fault.Uncertain)
+		return CheckResult{}, fault.Uncertain.Wrap(err)
 	}
 	return s.checkResult(again, now, "ended", false), nil
 }
@@ -163,7 +156,7 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
-		return CheckResult{}, s.mapStoreError(ctx, err)
+		return CheckResult{}, err
 	}
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }
@@ -191,11 +184,11 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 // Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so
 // repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
-	if _, _, _, err := s.lookup(ctx, c, id); err != nil {
+	if _, err := s.lookup(ctx, c, id); err != nil {
 		return Answer{}, err
 	}
 	if _, err := s.Store.Cancel(ctx, id); err != nil {
-		return Answer{}, s.mapStoreError(ctx, err)
+		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -37,8 +36,7 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	}
 	switch {
 	case err != nil:
-		s.Logger.ErrorContext(ctx, "a check could not be counted", "error", err)
-		return r, fault.Unavailable
+		return r, err
 	case !d.Admitted:
 		worst, _ := d.Blocking()
 		s.countRefusedCheck(ch, c.App, worst.Name)
@@ -67,7 +65,7 @@ func appBoundExceeded(d quota.Decision) bool {
 func (s *Service) lockoutError(ctx context.Context, c Caller, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
-		return s.mapStoreError(ctx, err)
+		return err
 	}
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	if out.Wait > 0 {

@@ -49,7 +49,7 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
 	if err != nil {
-		return c, s.mapStoreError(ctx, err)
+		return c, err
 	}
 	switch got.State {
 	case store.ClaimBusy:

@@ -111,11 +111,8 @@ func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decis
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
 	})
 	d, err := s.Gate.TakeSend(ctx, a.subject, r)
-	switch {
-	case errors.Is(err, quota.ErrRefunded): // an inherited ID that was just refunded: the next request gets a new ID
+	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
 		return d, fault.Unavailable
-	case errors.Is(err, fault.Unavailable): // this process refuses, and the log cannot say what else does
-		return d, s.mapStoreError(ctx, err)
 	}
 	if c.inherited && err == nil && d.Admitted {
 		s.Gate.UpdateEventTime(ctx, a.subject, r.ID, d)
@@ -139,14 +136,13 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 	if err == nil {
 		return begun, nil
 	}
-	s.Logger.ErrorContext(ctx, "log could not take a send", "error", err)
 	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 	if errors.Is(err, fault.Uncertain) {
 		s.Outbox.ReconcileLater(c.send, buckets)
-		return begun, fault.Uncertain
+	} else {
+		s.Outbox.RefundLater(id, buckets)
 	}
-	s.Outbox.RefundLater(id, buckets)
-	return begun, fault.Unavailable
+	return begun, err
 }
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
@@ -207,8 +203,7 @@ func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.D
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d, nil
 	}
-	d, err := s.Gate.CompleteFromLog(ctx, a.subject, d)
-	return d, s.mapStoreError(ctx, err)
+	return s.Gate.CompleteFromLog(ctx, a.subject, d)
 }
 
 // refusedByLog records and answers a send that the limiter admitted and the log refused. It removes the send from the limiter.

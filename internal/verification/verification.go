@@ -18,7 +18,6 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/bulkhead"
-	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -142,21 +141,6 @@ func (c Caller) class() store.Class {
 
 // newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the limiter.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
-
-// mapStoreError converts an error of the log to fault.NotFound, fault.Unavailable or fault.Uncertain, and logs the latter two; nil stays nil.
-func (s *Service) mapStoreError(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fault.NotFound):
-		return fault.NotFound
-	}
-	s.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
-	if errors.Is(err, fault.Uncertain) {
-		return fault.Uncertain
-	}
-	return fault.Unavailable
-}
 
 // Errors of the use cases. Package server maps each to a status.
 var (

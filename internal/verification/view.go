@@ -92,37 +92,47 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	}
 }
 
-// lookup reads a verification for a caller, with its newest send and the log's time. Errors: fault.NotFound, also for another app's
-// verification, and for a browser if a back end opened it; fault.Unavailable.
-func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
+// found is a verification as the database has it.
+type found struct {
+	store.Verification
+	newest store.Send
+	now    time.Time // on the database's clock
+}
+
+func (f found) state() State { return StateOf(f.Verification, f.now) }
+
+// lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's verification, and for a browser if a back end
+// opened it; fault.Unavailable.
+func (s *Service) lookup(ctx context.Context, c Caller, id string) (found, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
-	switch {
-	case err != nil:
-		return v, send, now, s.mapStoreError(ctx, err)
-	case v.App != c.App, c.Kind == Browser && v.Holder != "":
-		return store.Verification{}, store.Send{}, now, fault.NotFound
+	if err == nil && (v.App != c.App || c.Kind == Browser && v.Holder != "") {
+		err = fault.NotFound
 	}
-	return v, send, now, nil
+	if err != nil {
+		return found{}, err
+	}
+	return found{v, send, now}, nil
 }
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no longer configured, Quota is empty.
 // Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
-	v, send, now, err := s.lookup(ctx, c, id)
+	v, err := s.lookup(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
 	}
+	view := s.view(v.Verification, v.newest, v.now, recipient.Hash{})
 	p, err := s.purposeFor(c, v.Class, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
-		return Answer{View: s.view(v, send, now, recipient.Hash{})}, nil
+		return Answer{View: view}, nil
 	}
 	p = p.ForChannel(v.Channel)
-	of := subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p)
+	of := subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now, recipient.Hash{}), Quota: s.redact(ctx, of, d, c, StateOf(v, now), v.Chain()), Policy: p.Policy}, nil
+	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.Chain()), Policy: p.Policy}, nil
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
@@ -190,11 +200,7 @@ func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, 
 	if err == nil {
 		d, err = s.withCarrierHold(ctx, of, d)
 	}
-	if err != nil {
-		s.Logger.ErrorContext(ctx, "quota could not be read", "error", err)
-		return d, fault.Unavailable
-	}
-	return d, nil
+	return d, err
 }
 
 // AlternativeChannel returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".

@@ -132,7 +132,7 @@ func (a *Auth) PageMiddleware(action string) []echo.MiddlewareFunc {
 
 // APIMiddleware returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
 func (a *Auth) APIMiddleware(action string) []echo.MiddlewareFunc {
-	return append(a.layout.APIMiddleware(), a.requireTokenOrSession, a.requireRole(action))
+	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requireRole(action)}
 }
 
 // NewAuditEntry returns an audit entry of an action with the request's account and network, and writes nothing. The caller adds the rest

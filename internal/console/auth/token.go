@@ -3,6 +3,7 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -40,8 +41,7 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	}
 	d, err := a.attempts.takeWrongToken(ctx, server.ClientIP(c))
 	if err != nil {
-		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
-		return Actor{}, fault.Unavailable
+		return Actor{}, fault.Unavailable.Wrap(fmt.Errorf("wrong admin tokens not counted: %w", err))
 	}
 	if !d.Admitted {
 		return Actor{}, a.tooManyTokensError(c, d)

@@ -1,8 +1,8 @@
 package frame
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,68 +17,40 @@ type problemView struct {
 	Field  string // of the address, when it is to blame
 }
 
-// showErrorsAsPages shows invalid parameters, unknown rows and an unavailable log as pages of the console. Other errors are left to the
+// problemPages are the kinds of problems that the console shows as pages of its own, with the key of their texts.
+var problemPages = map[server.Kind]string{server.InvalidField: "invalid", server.NotFound: "notfound", server.Unavailable: "unavailable"}
+
+// showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of the console. Other errors are left to the
 // server.
 func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
-		if err == nil || c.Response().Committed {
+		if _, answered := errors.AsType[*server.Problem](err); err == nil || answered || c.Response().Committed {
 			return err
 		}
-		var bad *fault.InvalidError
-		switch {
-		case errors.As(err, &bad):
-			return l.showProblem(c, server.InvalidField, "invalid", bad.Detail, bad.Field)
-		case errors.Is(err, fault.NotFound):
-			return l.showProblem(c, server.NotFound, "notfound", "", "")
-		case errors.Is(err, fault.Unavailable):
-			return l.showProblem(c, server.Unavailable, "unavailable", "", "")
+		p := server.ProblemOf(err)
+		name, shown := problemPages[p.Kind]
+		if !shown {
+			return err
 		}
-		return err
-	}
-}
-
-func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field string) error {
-	w := Words(c)
-	if detail == "" {
-		detail = w.Get("problem." + name + ".detail")
-	}
-	v := problemView{Page: NewPage(c, "problem."+name+".title", ""), Detail: detail, Field: field}
-	if k == server.Unavailable {
-		c.Response().Header().Set("Retry-After", "2")
-	}
-	return l.Show(c, k.Status, "problem", v)
-}
-
-// convertStoreErrors turns the store's errors into those of verification, which the server maps to a status.
-func (l *Layout) convertStoreErrors(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		err, ctx := next(c), c.Request().Context()
-		away := errors.Is(err, fault.Unavailable)
-		switch {
-		case errors.Is(err, fault.NotFound):
-			return fault.NotFound
-		case ctx.Err() != nil && (away || errors.Is(err, ctx.Err())):
-			return fmt.Errorf("%w: the reader left", fault.Unavailable)
-		case away:
-			l.logger.ErrorContext(ctx, "log could not be read", "error", err)
-			return fault.Unavailable
+		server.LogFailure(c.Request().Context(), l.logger, err)
+		if p.Kind == server.Unavailable {
+			c.Response().Header().Set("Retry-After", "2")
 		}
-		return err
+		v := problemView{Page: NewPage(c, "problem."+name+".title", ""), Detail: Words(c).Get("problem." + name + ".detail")}
+		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+			v.Detail, v.Field = cmp.Or(bad.Detail, v.Detail), bad.Field
+		}
+		return l.Show(c, p.Kind.Status, "problem", v)
 	}
 }
 
 // PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors, server.RequireSameOrigin}
+	return []echo.MiddlewareFunc{l.showErrorsAsPages, server.RequireSameOrigin}
 }
 
 // CrossSitePageMiddleware is PageMiddleware for a page that another site may lead to.
 func (l *Layout) CrossSitePageMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.showErrorsAsPages, l.convertStoreErrors}
-}
-
-// APIMiddleware returns the middleware of a route of the JSON API: it rejects requests from other sites, and converts the store's errors.
-func (l *Layout) APIMiddleware() []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{l.convertStoreErrors, server.RequireSameOrigin}
+	return []echo.MiddlewareFunc{l.showErrorsAsPages}
 }

@@ -3,7 +3,6 @@ package smtp
 import (
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -26,11 +25,7 @@ func (s *session) authenticate() error {
 // peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to anything.
 func (s *session) peerIsLoopback() bool {
 	tcp, ok := s.wire.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return false
-	}
-	ip, _ := netip.AddrFromSlice(tcp.IP)
-	return ip.Unmap().IsLoopback()
+	return ok && tcp.IP.IsLoopback()
 }
 
 // chooseMechanism returns the strongest mechanism on offer, nil if none is known: first those that do not show the
