@@ -92,7 +92,7 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, malformed)
-		p.logger.WarnContext(c.Request().Context(), "a provider's events could not be read", "provider", source.Name)
+		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape", "provider", source.Name)
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not JSON of the shape that is configured."}
 	}
 	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {

@@ -78,7 +78,7 @@ func (a *Receipts) receive(c echo.Context) error {
 	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
-		a.Logger.Warn("a receipt was forged, or public_url is not the address that the carrier calls", "carrier", carrier)
+		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls", "carrier", carrier)
 		return &server.Problem{Kind: server.Forbidden}
 	case err != nil:
 		return &server.Problem{Kind: server.BadRequest}
@@ -100,7 +100,7 @@ func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Repor
 	switch {
 	case report.ID != "":
 		if _, err = a.Log.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, fault.NotFound) {
-			a.Logger.Info("a receipt is of a message that waits for none", "carrier", carrier)
+			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
 		}
 	case unreadable != nil:
@@ -109,7 +109,7 @@ func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Repor
 		_, err = a.Log.Record(c.Request().Context(), id, report.Delivered)
 	}
 	if err != nil {
-		a.Logger.Warn("the log did not take a receipt", "carrier", carrier, "send", id, "error", err)
+		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err)
 	}
 	return err
 }

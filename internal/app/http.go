@@ -292,7 +292,7 @@ func (a *App) waitUnready() {
 	if a.cfg.Loopback() {
 		return
 	}
-	a.logger.Info("stopping: not ready any more")
+	a.logger.Info("shutdown begun: not ready any more")
 	<-time.After(drainWait)
 }
 

@@ -37,9 +37,9 @@ func (w *writableLog) Check(ctx context.Context) error {
 	err := unwritableReason(w.ping(ctx))
 	switch {
 	case err != nil && w.err == nil:
-		w.logger.Error("the log can't be written: nothing is sent", "error", err)
+		w.logger.Error("database not writable: nothing is sent", "error", err)
 	case err == nil && w.err != nil:
-		w.logger.Info("the log can be written again")
+		w.logger.Info("database writable again")
 	}
 	w.err, w.at = err, w.now()
 	return err

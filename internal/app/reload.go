@@ -104,17 +104,17 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 		return
 	}
 	for _, name := range needRestart {
-		r.logger.Warn("a changed setting needs a restart", "setting", name)
+		r.logger.Warn("changed setting needs a restart", "setting", name)
 	}
 	changed := r.current.ReloadableChanges(renewed)
 	switch {
 	case len(changed) > 0:
 		r.apply(ctx, renewed, own)
 		r.metrics.ConfigReloaded(metrics.Applied)
-		r.logger.Info("the configuration was read again and is in force", "changed", changed)
+		r.logger.Info("configuration reloaded", "changed", changed)
 	case !first || len(needRestart) > 0:
 		r.metrics.ConfigReloaded(metrics.Unchanged)
-		r.logger.Info("the configuration was read again; no changes")
+		r.logger.Info("configuration reloaded without changes")
 	}
 }
 
@@ -131,14 +131,14 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 
 // logMistakes logs every mistake of a configuration in its own line.
 func (r *reloader) logMistakes(err error) {
-	const what = "the configuration was read again and rejected; nothing has changed"
+	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)
 	if !ok {
-		r.logger.Error(what, "mistake", err)
+		r.logger.Error(what, "error", err)
 		return
 	}
 	for _, m := range all.Mistakes {
-		r.logger.Error(what, "where", m.Where, "mistake", m.Text)
+		r.logger.Error(what, "setting", m.Where, "error", m.Text)
 	}
 }
 
@@ -162,7 +162,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much
-			r.logger.Warn("the limiter was not told of sends that it had forgotten", "error", err)
+			r.logger.Warn("could not rebuild limiter from database", "error", err)
 		}
 	}
 }

@@ -104,7 +104,7 @@ type redisLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logging interface.
 func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
-	l.Debug("redis client", "says", fmt.Sprintf(format, args...))
+	l.Debug("Redis client message", "text", fmt.Sprintf(format, args...))
 }
 
 // warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not answer does not stop the start.
@@ -112,10 +112,10 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("redis refuses what a send needs: the log decides alone", "error", err)
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err)
 		return
 	} else if err != nil {
-		a.logger.Warn("redis does not answer yet", "error", err)
+		a.logger.Warn("Redis did not answer at start", "error", err)
 		return
 	}
 	for _, w := range r.Warnings(ctx) {
@@ -167,9 +167,9 @@ func (a *App) openMailServers() error {
 func (a *App) healthLogger(what, key string) func(failover.Health) {
 	return func(h failover.Health) {
 		if h.Up {
-			a.logger.Info("a "+what+" works again", key, h.Server)
+			a.logger.Info(what+" in use again", key, h.Server)
 			return
 		}
-		a.logger.Warn("a "+what+" is set aside", key, h.Server, "because", h.Why)
+		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why)
 	}
 }

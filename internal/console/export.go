@@ -116,8 +116,8 @@ func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, f
 		err = a.Log.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
-		a.Logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n,
-			"error", failed, "record", err)
+		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
+			"error", failed, "audit_error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (t *tail) follow(ctx context.Context, looked chan<- struct{}) {
 		}
 		begun = begun || err == nil
 		if err != nil && ctx.Err() == nil && !away {
-			t.logger.Warn("cannot follow the database; trying again", "error", err)
+			t.logger.Warn("could not read new rows; retrying", "error", err)
 		}
 		away = err != nil
 		select {

@@ -46,7 +46,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 		h.Bucket, h.Epoch, h.Ahead, events[scope] = buckets[scope], d.Incomplete[scope], ahead, h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
-			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
+			g.logger.WarnContext(ctx, "could not write history to limiter", "error", err)
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
@@ -116,7 +116,7 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 		if synced, err := g.writeHistory(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
-			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
+			g.logger.WarnContext(ctx, "could not write history to limiter", "error", err)
 		}
 	}
 	if limiterExceeds(logged, statesInOrder(rules, taken.Rules)) {

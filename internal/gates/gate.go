@@ -90,13 +90,13 @@ type outage struct {
 
 func (g *Gate) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("the limiter is away; the log decides sends, and this process everything else", "error", err)
+		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err)
 	}
 }
 
 func (g *Gate) logRecovery() {
 	if g.outage.lasts.CompareAndSwap(true, false) {
-		g.logger.Info("the limiter is back", "sends_decided_by_the_log", g.outage.sends.Swap(0))
+		g.logger.Info("limiter available again", "sends_decided_by_database", g.outage.sends.Swap(0))
 	}
 }
 

@@ -232,7 +232,7 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 		time.AfterFunc(time.Millisecond, hangUp)
 		_, _ = r.Svc.Quota(ctx, vtest.BackEnd, "email", "gone@example.com", "")
 		r.SendTo(vtest.Ana)
-		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "the limiter is away") {
+		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "limiter unavailable") {
 			t.Errorf("%v: %s", calls, r.Printed)
 		}
 	})
@@ -250,7 +250,7 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
 				r.Sleep(2 * time.Second) // the limiter is asked again each time
 			}
-			for _, line := range []string{"the limiter is away", "the limiter is back", "sends_decided_by_the_log=5"} {
+			for _, line := range []string{"limiter unavailable", "limiter available again", "sends_decided_by_database=5"} {
 				servertest.Same(t, line, strings.Count(r.Printed.String(), line), round)
 			}
 		}

@@ -101,7 +101,7 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 	defer cancel()
 	own := []quota.Event{{ID: sendID, At: taken.At}}
 	if err := g.shared.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), own); err != nil {
-		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
+		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logg
 	for _, j := range table {
 		if j.AtStop {
 			if _, err := j.Run(last); err != nil {
-				logger.Warn("a job failed", "job", j.Name, "error", err)
+				logger.Warn("job failed", "job", j.Name, "error", err)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (f *failures) report(job string, err error, logger *slog.Logger) {
 		f.logged = time.Time{}
 	case time.Since(f.logged) >= repeatAfter:
 		f.logged = time.Now()
-		logger.Warn("a job failed", "job", job, "error", err)
+		logger.Warn("job failed", "job", job, "error", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 		printed := &servertest.Text{}
 		job := &counter{fails: true}
 		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, slog.New(slog.NewTextHandler(printed, nil)))
-		if n := strings.Count(printed.String(), `msg="a job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {
+		if n := strings.Count(printed.String(), `msg="job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {
 			t.Errorf("%d lines of %d runs: %s", n, len(job.runs), printed)
 		}
 	})

@@ -34,7 +34,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
 			t.Error("its verification is left")
 		}
-		if !strings.Contains(r.Printed.String(), "rows older than the log keeps them are gone") {
+		if !strings.Contains(r.Printed.String(), "expired rows deleted") {
 			t.Error("there is no alarm")
 		}
 	})
@@ -100,7 +100,7 @@ func TestLittleRoomIsTold(t *testing.T) {
 		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
 		r.Start()
-		told := func() int { return strings.Count(r.Printed.String(), "the log has little room for rows to come") }
+		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming months") }
 		r.Sleep(time.Hour)
 		if n := log.say(time.Now().AddDate(0, 2, 0), nil); told() != 0 || n < 6 || n > 7 {
 			t.Errorf("told %d times, asked %d times", told(), n)

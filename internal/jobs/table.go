@@ -81,13 +81,13 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	gone, err := l.Store.Expire(ctx, keep, ExpireRows)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
-		l.Logger.Info("a partition with rows older than the log keeps them is gone", "partition", gone.Partition)
+		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
 	}
 	if err != nil || gone.More {
 		return err == nil, err
 	}
 	if l.expired > 0 {
-		l.Logger.Info("rows older than the log keeps them are gone", "count", l.expired)
+		l.Logger.Info("expired rows deleted", "count", l.expired)
 		l.expired = 0
 	}
 	return false, nil
@@ -118,7 +118,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
 		l.alarmedAt = now
-		l.Logger.Error("the log has little room for rows to come; without a partition for them no code can be sent", "until", until, "error", err)
+		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err)
 	}
 	return true, nil
 }
@@ -129,7 +129,7 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	defer cancel()
 	n, err := l.Store.Forget(ctx)
 	if n > 0 {
-		l.Logger.Info("the hashes of erased recipients are deleted", "count", n)
+		l.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}
 	return false, err
 }
@@ -163,7 +163,7 @@ func (l *Maintenance) alarm(p store.PrefixPause) {
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)
 	}
-	l.Logger.Error("text messages to a prefix are paused: codes go there and hardly any comes back", args...)
+	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", args...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}

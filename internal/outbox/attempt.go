@@ -135,7 +135,7 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 // writes a carrier's hold to the log at once, and returns a function that records the rest in the log.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage, "code", out.ProviderCode)
+	o.Logger.Info("delivery attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage, "code", out.ProviderCode)
 	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {

@@ -20,7 +20,7 @@ type transmit func(context.Context) (delivery.Receipt, error)
 
 // composeFailure logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
-	o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err)
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 

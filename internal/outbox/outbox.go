@@ -231,14 +231,14 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
-			o.Logger.Warn("log is away", "error", err)
+			o.Logger.Warn("database unavailable", "error", err)
 		}
 		o.away = true
 		return
 	}
 	if o.away {
 		o.away, o.noTakeoverUntil = false, o.Now().Add(o.Lease)
-		o.Logger.Info("log is back")
+		o.Logger.Info("database available again")
 		o.renew(ctx)
 	}
 	o.reconcile(ctx)
@@ -267,6 +267,6 @@ func (o *Outbox) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
 	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
-		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)
+		o.Logger.Warn("could not renew leases", "count", len(held), "error", err)
 	}
 }

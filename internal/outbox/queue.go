@@ -132,7 +132,7 @@ func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int) 
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
-			o.Logger.Warn("a send was left in flight; taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
+			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
 		}
 	}
 	return work, err

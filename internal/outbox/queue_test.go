@@ -182,7 +182,7 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 		r.Sleep(2 * time.Second)
 		persons(r, memory)
 		failed, lines := 0, 0
-		for _, m := range regexp.MustCompile(`did not take outcomes; repeating" count=(\d+)`).FindAllStringSubmatch(r.Printed.String(), -1) {
+		for _, m := range regexp.MustCompile(`could not store outcomes; retrying" count=(\d+)`).FindAllStringSubmatch(r.Printed.String(), -1) {
 			n, _ := strconv.Atoi(m[1])
 			failed, lines = failed+n, lines+1
 		}

@@ -15,7 +15,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
 	event, err := o.Policy.Get().NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
 	if err != nil {
-		o.Logger.Error("an event got no ID", "send", s.ID, "error", err)
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err)
 	}
 	out.Event = event
 	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
@@ -24,7 +24,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {
-		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
 		return
 	}
 	if out.Event.Type != "" {
@@ -36,7 +36,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		if err := o.refundRow(context.Background(), r); err != nil {
-			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
+			o.Logger.Warn("refund postponed: limiter unavailable", "send", held.ID, "error", err)
 		}
 	}
 	if out.Status == store.Failed && store.CountsAsRejected(out.Reason) {
@@ -76,7 +76,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	defer o.mu.Unlock()
 	o.failedWrites++
 	if now := o.Now(); now.Sub(o.warned) >= time.Second {
-		o.Logger.Warn("the log did not take outcomes; repeating", "count", o.failedWrites, "error", err)
+		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err)
 		o.failedWrites, o.warned = 0, now
 	}
 }

@@ -21,7 +21,7 @@ func (o *Outbox) recordFailure(s store.Send) {
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
 	if err := o.applySync(context.Background(), p); err != nil {
-		o.Logger.Warn("a failure waits for the limiter", "send", s.ID, "error", err)
+		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err)
 		o.enqueueSync(p)
 	}
 }
@@ -37,7 +37,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	}
 	for _, r := range due {
 		if err := o.refundRow(ctx, r); err != nil {
-			o.Logger.Warn("a refund waits for the limiter", "send", r.ID, "error", err)
+			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err)
 			return nil
 		}
 	}
@@ -80,7 +80,7 @@ const (
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	counted := policy.CountedBuckets(buckets)
 	if err := o.Gate.RefundLocal(context.Background(), id, counted...); err != nil {
-		o.Logger.Warn("a place was not given back in process", "error", err)
+		o.Logger.Warn("could not refund event in this process", "error", err)
 	}
 	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
 }

@@ -263,7 +263,7 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			s.channelState, s.Note = channelState{}, note{Kind: stale}
 			return s
 		}
-		u.Logger.Error("the page's own request was refused", "field", bad.Field, "reason", bad.Reason)
+		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason)
 	}
 	server.LogFailure(ctx, u.Logger, err)
 	s.Note = note{Kind: away, At: u.Now()}

@@ -91,7 +91,7 @@ func (l *visit) returnLink(id string) string {
 	}
 	reference, err := l.References.NewReference(l.App, id)
 	if err != nil {
-		l.Logger.Error("a reference to an approval could not be made", "error", err)
+		l.Logger.Error("could not make return reference", "error", err)
 		return ""
 	}
 	query := to.Query()

@@ -260,7 +260,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	}
 	batch, lost := r.drainAll(r.now())
 	if lost > 0 {
-		r.logger.Error("refusals were not recorded", "count", lost)
+		r.logger.Error("refusals lost: too many waited for the database", "count", lost)
 	}
 	if len(batch) == 0 {
 		return
@@ -268,7 +268,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := r.log.Refused(ctx, batch); err != nil {
-		r.logger.Warn("refusals wait for the log", "count", len(batch), "error", err)
+		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err)
 		r.putBack(batch)
 	}
 }

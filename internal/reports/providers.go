@@ -92,7 +92,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	case !fresh:
 		return Repeated, nil
 	}
-	s.Logger.Info("a provider reported of a message", "send", e.Send, "provider", provider, "kind", string(kind), "detail", e.Detail)
+	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind), "detail", e.Detail)
 	return Result(kind), nil
 }
 

@@ -105,10 +105,10 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 	case failed && fail.Class == delivery.Rejected:
 		r.endPolling(ctx, a.Send)
 	case err != nil:
-		r.Logger.Info("a carrier did not answer an inquiry", "send", a.Send, "carrier", a.Carrier, "error", err)
+		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
 		if _, err := r.Record(ctx, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
-			r.Logger.Warn("the log did not take a receipt", "send", a.Send, "error", err)
+			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err)
 		}
 	}
 }
@@ -138,6 +138,6 @@ func isFinal(s store.Status) bool {
 
 func (r *Receipts) endPolling(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("the log did not take that no receipt is awaited any more", "send", send, "error", err)
+		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err)
 	}
 }

@@ -79,8 +79,8 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 		if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
 			from = peer.String()
 		}
-		logger.Warn("a peer that is not in trusted_proxies sends X-Forwarded-For or Forwarded, which are ignored: if it is your proxy, "+
-			"name it in SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
+		logger.Warn("X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
+			"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

@@ -59,7 +59,7 @@ func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 		LogFailure(c.Request().Context(), logger, err)
 		p := ProblemOf(err)
 		if werr := writeProblem(c, p); werr != nil {
-			logger.DebugContext(c.Request().Context(), "answer was not written", "error", werr)
+			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	r.refused()
 	if n, due := r.lines.Add("", now); due {
 		_, network := networksOf(ip) // as the log of sends keeps it
-		r.logger.Warn("requests of browsers are refused: their network makes too many", "count", n, "network", network,
+		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
 			"limit", r.limit.Load())
 	}
 }

@@ -59,16 +59,16 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
-		b.logger.Warn("a text message waits for the log, which counts what is spent", "error", err)
+		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err)
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(names[refusedBy])
-		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "a spend cap is reached: text messages are not sent", refusedBy)
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "spend cap reached: text messages not sent", refusedBy)
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
 		if s.Limit > 0 && s.Used >= s.Limit/100*alarmAt {
-			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "four fifths of a spend cap are used", s.Account)
+			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account)
 		}
 	}
 	return func() { b.refund(ctx, spent) }, nil
@@ -97,7 +97,7 @@ func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.UndoCharges(ctx, spent); err != nil {
-		b.logger.Warn("a cost could not be refunded and stays charged", "error", err)
+		b.logger.Warn("could not refund cost: it stays charged", "error", err)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestBreaker(t *testing.T) {
 		for range 5 {
 			r.WantBlockedBy(r.RefuseTo("b@example.com").Quota, policy.BreakerName, time.Minute)
 		}
-		alarms := func() int { return strings.Count(r.Printed.String(), "the breaker refuses") }
+		alarms := func() int { return strings.Count(r.Printed.String(), "refused by breaker") }
 		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
 		r.LoseLimiter()

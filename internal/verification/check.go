@@ -123,7 +123,7 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 	}
 	spelling, err := s.Vault.AddressHashOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
 	if err != nil {
-		s.Logger.Error("an approval could not be proven", "error", err)
+		s.Logger.Error("could not sign proof", "error", err)
 		return ""
 	}
 	_, test := s.testRecipient(v)
@@ -131,7 +131,7 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose, Test: test,
 	}, now)
 	if err != nil {
-		s.Logger.Error("an approval could not be proven", "error", err)
+		s.Logger.Error("could not sign proof", "error", err)
 	}
 	return token
 }

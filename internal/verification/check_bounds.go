@@ -115,9 +115,9 @@ func (a *alarm) log(s *Service, level slog.Level, text, what string, args ...any
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
 	s.apps.log(s, slog.LevelError,
-		"codes are being guessed: more checks fail than the app's bound allows; browsers are sent codes of 8 characters", "checks",
+		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters", "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.log(s, slog.LevelWarn, "checks were refused: too many failed from one network", "checks")
+	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", "checks")
 }
 
 // countRefusedCheck counts a check that the bound of a network refused, for the metrics and the log.
@@ -140,6 +140,6 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "the breaker refuses codes", "apps", "limit", rule.Limit, "window", rule.Window.String())
+		s.breaker.log(s, slog.LevelError, "sends refused by breaker", "apps", "limit", rule.Limit, "window", rule.Window.String())
 	}
 }

@@ -73,7 +73,7 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
-		s.Logger.WarnContext(ctx, "an idempotency key was not released; the next request with it goes on after its lease", "send", c.send, "error", err)
+		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send, "error", err)
 	}
 }
 

@@ -128,7 +128,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
 		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"), seen.Take("checked refused"))
-		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"codes are being guessed") }
+		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"failed checks exceed the app") }
 		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
 		r.Guess(extra.Caller, 1, r.Send(extra).View.ID)

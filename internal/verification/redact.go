@@ -46,7 +46,7 @@ func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decisio
 		var err error
 		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestWindow()+wholeTime, d.Clock, at, chain)
 		if err != nil {
-			s.Logger.WarnContext(ctx, "a browser is told less of its quota; the log did not answer", "error", err)
+			s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
 			state = ""
 		}
 	}

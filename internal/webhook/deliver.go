@@ -118,7 +118,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	defer d.mu.Unlock()
 	if err != nil {
 		if !d.away && ctx.Err() == nil {
-			d.Logger.Warn("events could not be read; trying again", "error", err)
+			d.Logger.Warn("could not read webhook events; retrying", "error", err)
 		}
 		d.away = true
 		return
@@ -207,15 +207,15 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:
-		d.Logger.Warn("the result of an attempt could not be recorded; the event is delivered again", append(about, "error", err)...)
+		d.Logger.Warn("could not store webhook result: the event is delivered again", append(about, "error", err)...)
 		return
 	case !applied:
-		d.Logger.Warn("an attempt outlasted its lease; another replica holds the event", about...)
+		d.Logger.Warn("late webhook result discarded: another replica holds the event", about...)
 		return
 	case outcome == GivenUp:
-		d.Logger.Error("an event was given up", append(about, "seconds", seconds(age))...)
+		d.Logger.Error("webhook event given up", append(about, "age_seconds", seconds(age))...)
 	case outcome == Retried:
-		d.Logger.Info("an event was not delivered; it is tried again", append(about, "seconds", seconds(end.After))...)
+		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", seconds(end.After))...)
 	}
 	d.Observer.Attempted(e.App, outcome, age)
 }
@@ -237,11 +237,11 @@ func (d *Deliverer) deleteOld(ctx context.Context) {
 		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)
 		cancel()
 		if err != nil {
-			d.Logger.Info("old events could not be deleted", "error", err)
+			d.Logger.Info("could not delete old webhook events", "error", err)
 			return
 		}
 		if givenUp > 0 {
-			d.Logger.Error("events were given up: not delivered for a week", "count", givenUp)
+			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp)
 		}
 		for range givenUp {
 			d.Observer.Attempted("", GivenUp, keep)

@@ -87,7 +87,7 @@ func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *
 	}
 	var err error
 	if a.password, err = parsePassword(c.Password, c.PasswordHash); err != nil {
-		a.logger.Error("logging in to the console is not possible: the password's hash cannot be read", "error", err)
+		a.logger.Error("console login disabled: password hash invalid", "error", err)
 	}
 	return a
 }

@@ -109,11 +109,11 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	}
 	count, err := a.attempts.takeCode(ctx, v.Account)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
+		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err)
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", clientNetwork(c))
+		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientNetwork(c))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
@@ -121,7 +121,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	if err != nil || right {
 		return nil, err
 	}
-	a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", clientNetwork(c))
+	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientNetwork(c))
 	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
 }
 
@@ -142,7 +142,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	}
 	secret, err := a.Ring.Open(factorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
-		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
+		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err)
 		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
 	}
 	step, right := matchStep(secret, code, a.now(), f.Step)

@@ -96,7 +96,7 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
-		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
+		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err)
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooMany(c, next, name, count)
@@ -113,8 +113,8 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	switch {
 	case due && attacked:
-		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many at one account; known browsers and the "+
-			"provider still log people in", "rule", rule.Name, "count", n, "network", where)
+		a.logger.ErrorContext(ctx, "login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
+			"still log in", "rule", rule.Name, "count", n, "network", where)
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
 	}

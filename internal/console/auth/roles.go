@@ -98,8 +98,8 @@ func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
-				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.Name, "role", string(w.Role),
-					"deed", action)
+				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name, "role", string(w.Role),
+					"action", action)
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
 			return next(c)

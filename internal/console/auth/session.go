@@ -204,7 +204,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	}
 	p, err := parsePassword("", known.Password)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
+		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err)
 		return holder{}, nil
 	}
 	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
@@ -228,7 +228,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	if s, err = a.Sessions.BeginSession(ctx, s, absolute, act); err != nil {
 		return err
 	}
-	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)
+	a.logger.InfoContext(ctx, "session begun", "action", action, "account", who.Name, "network", act.Network)
 	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who.Actor, now: s.StartedAt})
 	if action == ActionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.Name)

@@ -64,12 +64,12 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientNetwork(c)
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
-			a.logger.WarnContext(ctx, "an admin token that has expired was refused", "token", expired, "count", n, "network", where)
+			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where)
 		}
 		return
 	}
 	if n, due := a.lines.Add("token", a.now()); due {
-		a.logger.WarnContext(ctx, "wrong admin tokens were refused", "count", n, "network", where)
+		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where)
 	}
 }
 

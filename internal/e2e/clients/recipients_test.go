@@ -85,7 +85,7 @@ breaker: {limit: 5, window: 300s}
 			t.Fatalf("the breaker: %d %s", a.StatusCode, a.Raw)
 		}
 	}
-	if !s.Logged("the breaker refuses") || s.Logged("gmail.com\"") {
+	if !s.Logged("refused by breaker") || s.Logged("gmail.com\"") {
 		t.Error("there was no alarm, or an address was logged")
 	}
 }

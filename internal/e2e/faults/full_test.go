@@ -108,7 +108,7 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 		}
 		f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
 	}
-	for _, line := range []string{"the log can't be written: nothing is sent", "the log can be written again"} {
+	for _, line := range []string{"database not writable: nothing is sent", "database writable again"} {
 		if n := strings.Count(f.Printed.String(), line); n != 1 {
 			t.Errorf("%q is logged %d times", line, n)
 		}

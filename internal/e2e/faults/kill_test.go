@@ -191,7 +191,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.Await("the other one to take over", func() bool { return s.MailServerGot("RCPT") == 2 })
 	close(refuses)
 	apptest.Must(t, frozen.Cmd.Process.Signal(syscall.SIGCONT))
-	s.Await("the frozen one to hear of its failure", func() bool { return s.Logged("an outcome came too late") })
+	s.Await("the frozen one to hear of its failure", func() bool { return s.Logged("late outcome discarded") })
 	is := func(status store.Status) {
 		t.Helper()
 		if h := s.History(); len(h) != 1 || h[0].Status != status || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {

@@ -71,7 +71,7 @@ func TestMailServerAway(t *testing.T) {
 	good.Stop()
 	s.Start(1)
 	a := s.Ask(0, apptest.Ana)
-	s.Await("the first attempt to fail", func() bool { return s.Logged("an attempt failed") })
+	s.Await("the first attempt to fail", func() bool { return s.Logged("delivery attempt failed") })
 	s.AwaitState(a.ID, "queued") // between two attempts
 	s.AwaitReady(0, 200, "")
 	good.Restart()
@@ -86,7 +86,7 @@ func TestMailServerAway(t *testing.T) {
 	if all := s.Replicas[0].FailingServers(); len(all) != 1 || all[0].Server != away.Addr() || !strings.Contains(all[0].Why, "refused") {
 		t.Errorf("the console hears %+v", all)
 	}
-	if !s.Logged(`"msg":"a mail server is set aside","server":"` + away.Addr() + `"`) {
+	if !s.Logged(`"msg":"mail server suspended after failures","server":"` + away.Addr() + `"`) {
 		t.Error("the log does not name the server")
 	}
 	var out strings.Builder

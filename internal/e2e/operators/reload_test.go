@@ -94,7 +94,7 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
 	s.Policy(apptest.FiveAnHour).Add("redis_url: redis://127.0.0.1:1\npaused: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
-	if !s.Logged(`"a changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
+	if !s.Logged(`"changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
 		t.Error("what needs a restart is not named")
 	}
 	s.Is("a key that was taken out", ask(shop, ""), http.StatusUnauthorized)

@@ -129,7 +129,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	}
 	metrics := string(s.Get("/metrics").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
 	for _, want := range []string{`sendcode_sms_carrier_up{carrier="dear",order="1"} 1`, `sendcode_spend_refused_total{cap="day"}`} {
-		if !strings.Contains(metrics, want) || !s.Logged("a spend cap is reached") {
+		if !strings.Contains(metrics, want) || !s.Logged("spend cap reached") {
 			t.Errorf("there is no alarm, or no %s", want)
 		}
 	}
