@@ -21,18 +21,13 @@ import (
 // takeCheck counts a check as failed before the comparison, and returns the request with the buckets that count it, for a refund. If only
 // the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, fault.Unavailable.
 func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (quota.Request, error) {
-	id, err := s.newID()
-	if err != nil {
-		return quota.Request{}, err
-	}
 	r := s.checkRequest(c, ch)
-	r.ID = string(id[:])
-	d, _, err := s.Gate.TakeOrLocal(ctx, r)
+	d, err := s.takeAsNew(ctx, &r)
 	over := err == nil && appBoundExceeded(d)
 	if over {
 		delete(r.Buckets, quota.App) // keeps the app's bucket from growing beyond its bound
 		r.Rules = r.Rules[:len(r.Rules)-1]
-		d, _, err = s.Gate.TakeOrLocal(ctx, r)
+		d, err = s.takeAsNew(ctx, &r) // the refused event may have been refunded
 	}
 	switch {
 	case err != nil:
@@ -45,6 +40,17 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 		s.countCheckOverBound(ch, c.App)
 	}
 	return r, nil
+}
+
+// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this process; see gates.Gate.TakeOrLocal.
+func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decision, error) {
+	id, err := s.newID()
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	r.ID = string(id[:])
+	d, _, err := s.Gate.TakeOrLocal(ctx, *r)
+	return d, err
 }
 
 // checkRequest returns the request that counts a failed check, without an ID. The app's bound is the last rule.
