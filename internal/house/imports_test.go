@@ -2,7 +2,6 @@ package house
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -10,38 +9,40 @@ import (
 )
 
 func TestImportsFollowTheTables(t *testing.T) {
-	seen := make(map[string]bool)
 	for _, s := range sources(t) {
-		seen[s.pkg] = true
-		if _, ok := row(s.pkg); !ok {
-			continue // said once, below
-		}
 		for _, imported := range s.imports {
-			if problem := judge(s.pkg, s.test, imported); problem != "" {
+			if problem := judge(s.pkg, s.test || free(s.pkg), imported); problem != "" {
 				t.Errorf("%s: %s", s.name, problem)
 			}
 		}
 	}
-	for _, pkg := range slices.Sorted(maps.Keys(seen)) {
-		if _, ok := row(pkg); !ok {
-			t.Errorf("package %s is not in the table: say in internal/house/tables_test.go which of our packages it may import", pkg)
-		}
-	}
 }
 
-// judge says what is wrong with one import, or nothing.
-func judge(pkg string, test bool, imported string) string {
-	switch ours, isOurs := strings.CutPrefix(imported, module); {
+// free reports whether a package may import all of ours: a kit for tests, tests alone, or a tool.
+func free(pkg string) bool {
+	return slices.Contains(support, pkg) || strings.HasPrefix(pkg, "internal/e2e/") || strings.HasPrefix(pkg, "tools/")
+}
+
+// judge says what is wrong with one import, or nothing. forTests: of a test, a kit or a tool.
+func judge(pkg string, forTests bool, imported string) string {
+	ours, isOurs := strings.CutPrefix(imported, module)
+	switch list, ok := row(pkg); {
+	case isOurs && forTests:
+		return ""
+	case isOurs && !ok:
+		return "its package is not in the table: say in internal/house/tables_test.go which of our packages it may import"
+	case isOurs && !slices.Contains(words(list), ours) && !slices.Contains(words(list), path.Dir(ours)+"/*"):
+		return fmt.Sprintf("%s may not import %s: declare an interface where it is needed and let internal/app join the two, "+
+			"or change internal/house/tables_test.go and say why in the commit", pkg, ours)
 	case isOurs:
-		return judgeOurs(pkg, test, ours)
+		return ""
 	case standard(imported):
-		if imported == "testing" && !test && !support[pkg] {
+		if imported == "testing" && !forTests {
 			return "imports testing, which belongs into tests"
 		}
 		return ""
-	default:
-		return judgeModule(pkg, test, imported)
 	}
+	return judgeModule(pkg, forTests, imported)
 }
 
 // row finds a package in the table, or the row of all that are beside it.
@@ -50,26 +51,6 @@ func row(pkg string) (list string, ok bool) {
 		list, ok = edges[path.Dir(pkg)+"/*"]
 	}
 	return list, ok
-}
-
-func judgeOurs(pkg string, test bool, imported string) string {
-	list, _ := row(pkg)
-	allowed := words(list)
-	if test {
-		allowed = append(allowed, words(extraInTests[pkg])...)
-		allowed = append(allowed, pkg) // package x_test
-		if support[imported] {
-			return ""
-		}
-	}
-	if support[imported] && !support[pkg] && !strings.HasPrefix(pkg, "tools/") {
-		return fmt.Sprintf("imports %s, which is for tests and tools only", imported)
-	}
-	if slices.Contains(allowed, imported) || slices.Contains(allowed, path.Dir(imported)+"/*") {
-		return ""
-	}
-	return fmt.Sprintf("%s may not import %s: declare an interface where it is needed and let internal/app join the two, "+
-		"or change internal/house/tables_test.go and say why in the commit", pkg, imported)
 }
 
 func judgeModule(pkg string, test bool, imported string) string {
@@ -97,6 +78,9 @@ func orNone(users string) string {
 // A table that names what is long gone misleads its readers.
 func TestTablesAreSound(t *testing.T) {
 	for pkg, list := range edges {
+		if free(pkg) {
+			t.Errorf("%s needs no row", pkg)
+		}
 		for _, imported := range words(list) {
 			if _, ok := edges[imported]; !ok {
 				t.Errorf("the row of %s names %s, which has no row itself", pkg, imported)
@@ -105,7 +89,7 @@ func TestTablesAreSound(t *testing.T) {
 	}
 	for name, users := range modules {
 		for _, pkg := range words(users) {
-			if _, ok := edges[pkg]; !ok && pkg != anywhere {
+			if _, ok := edges[pkg]; !ok && pkg != anywhere && !free(pkg) {
 				t.Errorf("the row of module %s names %s, which has no row", name, pkg)
 			}
 		}

@@ -1,8 +1,7 @@
 package house
 
 // edges says which of our packages a package imports. Paths are relative to the
-// module, separated by spaces. Test files may also import what extraInTests and
-// support say.
+// module, separated by spaces. Tests, kits for tests and tools may import any of them.
 var edges = map[string]string{
 	"cmd/sendcode": "internal/app internal/app/doctor internal/config",
 
@@ -88,83 +87,14 @@ var edges = map[string]string{
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
 
-	// For tests and tools.
-	"internal/house":                   "",
-	"internal/history":                 "", // judges the whole, so it must not share its mistakes
-	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
-	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/servertest internal/store",
-	"internal/e2e/*":                   "", // tests alone
-	"internal/servertest":              "internal/servertest/locate",
-	"internal/servertest/locate":       "",
-	"internal/servertest/axe":          "",
-	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
-	"internal/store/storetest":         "internal/fault quota internal/recipient internal/store internal/store/gate internal/store/sqldb",
-	"internal/verification/verificationtest": "internal/fault quota internal/reports internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code " +
-		"internal/delivery internal/sms internal/reports internal/gates internal/jobs internal/keys internal/message internal/outbox " +
-		"internal/servertest internal/policy internal/recipient internal/refusals internal/support internal/keys internal/verification templates",
-	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keys internal/message " +
-		"internal/history internal/servertest internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/keys " +
-		"internal/verification internal/verification/verificationtest internal/webhook quota/quotahttp templates",
-	"internal/delivery/smtptest":   "internal/servertest internal/delivery",
-	"internal/openid/openidtest":   "",
-	"internal/sms/smstest":         "internal/sms internal/delivery internal/servertest",
-	"internal/console/consoletest": "quota internal/keys internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
-	"internal/page/pagetest": "internal/fault internal/widget internal/brand quota internal/api internal/store internal/keys internal/recipient internal/server internal/page " +
-		"internal/verification internal/code internal/servertest",
-	"tools/bench":       "",
-	"tools/drill":       "",
-	"tools/ensure":      "internal/servertest/locate",
-	"tools/floor":       "",
-	"tools/mutants":     "",
-	"tools/rows":        "",
-	"tools/screenshots": "internal/servertest internal/servertest/locate internal/page/pagetest internal/app internal/config",
-	"tools/up":          "internal/servertest internal/delivery/mailbox internal/page internal/app internal/config",
+	"internal/history":    "", // judges the whole, so it must not share its mistakes
+	"internal/app/doctor": "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
 }
 
-// support is what no production package imports; every test may.
-var support = map[string]bool{
-	"internal/history":                       true,
-	"internal/servertest":                    true,
-	"internal/servertest/locate":             true,
-	"internal/servertest/axe":                true,
-	"internal/store/sqlite/sqlitetest":       true,
-	"internal/store/storetest":               true,
-	"internal/app/apptest":                   true,
-	"internal/verification/verificationtest": true,
-	"internal/simulate":                      true,
-	"internal/delivery/smtptest":             true,
-	"internal/sms/smstest":                   true,
-	"internal/openid/openidtest":             true,
-	"internal/console/consoletest":           true,
-	"internal/page/pagetest":                 true,
-}
-
-// extraInTests are edges that tests have beyond those of their package.
-var extraInTests = map[string]string{
-	"internal/house": "internal/config",
-	"internal/page":  "internal/bundle internal/delivery", // one test has a postman
-	// The use cases and what works beside them are tested together, over internal/verification/verificationtest.
-	"internal/verification":     "internal/store/sqlite internal/outbox internal/delivery quota/quotahttp",                       // as answers are written
-	"internal/simulate":         "internal/gates",                                                                                // bugs that are put back
-	"internal/e2e/faults":       "internal/app internal/app/doctor internal/store internal/store/postgres internal/outbox quota", // read the log after a run
-	"internal/e2e/operators":    "internal/app internal/app/doctor internal/config",                                              // commands are called as cmd/sendcode does
-	"internal/app":              "internal/store/gate",                                                                           // counts allocations without a database
-	"internal/outbox":           "internal/fault internal/delivery/smtp internal/store/sqlite internal/verification",
-	"internal/gates":            "internal/fault internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":             "internal/fault internal/store/sqlite internal/delivery internal/sms",
-	"internal/reports":          "internal/store/sqlite",
-	"internal/message":          "internal/delivery", // lays the mails out
-	"internal/support":          "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres":   "internal/store/sqlite",                                     // the model of random schedules
-	"internal/webhook":          "internal/store/sqlite",                                     // its faults
-	"internal/delivery/mailbox": "internal/delivery/smtp",                                    // sends to it
-	"internal/api":              "internal/message templates internal/policy internal/gates", // fuzzed over the real use cases
-	"tools/drill":               "internal/app internal/recipient tools/rows",
-	"tools/bench":               "internal/app internal/config internal/store/postgres tools/rows",
-	"internal/console":          "internal/store/sqlite internal/message internal/delivery templates internal/code internal/keys internal/keys internal/openid web/admin", // what is shown of them
-	"internal/console/auth":     "internal/store/sqlite",
-	"internal/limits":           "internal/gates internal/policy", // what it asks while the limiter is away
-}
+// support is what no production package imports: kits for tests.
+var support = words("internal/servertest internal/servertest/locate internal/servertest/axe internal/store/sqlite/sqlitetest " +
+	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
+	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 
 // modules says which packages may use another author's module, so that
 // changing one's mind about it has an end. Test files may use any module here.
