@@ -37,7 +37,7 @@ USERS ?= 100000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate users mutants up screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate users mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,9 +75,6 @@ bench-rows: ## what a send costs on 1 and 10 million rows, into the same documen
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
 	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.hour=1h -perf.write=$(CURDIR)/docs/PERFORMANCE.md
 
-bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
-	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.admin=1000000,10000000
-
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure
 	go test -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
@@ -93,13 +90,12 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
-	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test -run='^TestInABrowser$$/^theButtonKeeps' -count=1 -v -timeout=40m ./internal/page -page.schedules=$(SCHEDULES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)

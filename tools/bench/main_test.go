@@ -27,7 +27,6 @@ type plan struct {
 	limiter   bool
 	hour      time.Duration // autovacuum on; a run of its own
 	sizes     []int         // a run of its own
-	adminRows []int         // a run of its own
 }
 
 var (
@@ -35,7 +34,6 @@ var (
 	length = flag.Duration("perf.for", 2*time.Second, "for how long callers ask in each of them")
 	hour   = flag.Duration("perf.hour", 0, "measure nothing but a database with autovacuum for so long")
 	sizes  = flag.String("perf.rows", "", "measure nothing but sends on databases with so many rows, by commas")
-	admin  = flag.String("perf.admin", "", "measure nothing but what an administrator waits for on databases with so many rows, by commas")
 	write  = flag.String("perf.write", "", "the document to write")
 )
 
@@ -58,12 +56,10 @@ func TestMain(m *testing.M) {
 func TestBench(t *testing.T) {
 	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true,
 		hour: *hour}
-	for text, list := range map[string]*[]int{*sizes: &p.sizes, *admin: &p.adminRows} {
-		if err := json.Unmarshal([]byte("["+text+"]"), list); err != nil {
-			t.Fatal(err)
-		}
+	if err := json.Unmarshal([]byte("["+*sizes+"]"), &p.sizes); err != nil {
+		t.Fatal(err)
 	}
-	alone := len(p.sizes) > 0 || len(p.adminRows) > 0 || p.hour > 0
+	alone := len(p.sizes) > 0 || p.hour > 0
 	short := *rounds == 0 && !alone
 	t.Cleanup(func() {
 		if ci, _ := strconv.ParseBool(os.Getenv("CI")); t.Skipped() && (ci || !short) {
@@ -101,7 +97,6 @@ func (b *rig) run(whole bool) map[string]string {
 		measure func() (text string)
 	}{
 		{titleRows, len(b.sizes) > 0, b.measureRows},
-		{titleAdmin, len(b.adminRows) > 0, b.measureAdmin},
 		{titleHour, b.hour > 0, b.measureHour},
 		{"Sends", whole, b.measureSends},
 		{"What a send costs", whole, b.measureCosts},
@@ -113,7 +108,6 @@ func (b *rig) run(whole bool) map[string]string {
 		{"What 10 and 100 million sends a day need", whole, b.measureNeeds},
 		{"A minute on a fresh database", whole, b.measureLevel},
 		{"The limiter alone", whole && b.limiter, b.measureLimiter},
-		{"Where the program's processor time goes", whole, b.explain},
 	} {
 		if s.wanted {
 			began := time.Now()

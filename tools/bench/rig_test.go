@@ -164,9 +164,7 @@ func (b *rig) direct() addresses {
 type serviceSettings struct {
 	dir      string    // of its data; empty: a new one
 	database string    // URL; empty: a new one
-	profile  string    // file
 	to       addresses // empty: directly
-	more     []string  // of its environment
 }
 
 // startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
@@ -184,14 +182,14 @@ func (b *rig) startService(s serviceSettings) contender {
 		s.dir, err = os.MkdirTemp(b.dir, "data-")
 		b.must(err)
 	}
-	cmd := self(serveCommand, s.profile)
+	cmd := self(serveCommand)
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n"
 	b.must(os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600))
-	cmd.Env = append(s.more, "SENDCODE_CONFIG="+b.path("limits.yaml"),
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY="+apiKey, "SENDCODE_DATA_DIR="+s.dir,
-		"SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
-		"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
-		"SENDCODE_SMTP_URL=smtp://"+s.to.mail+"?conns=16")
+	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
+		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
+		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
+		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
 	c := b.start(ours, cmd)
 	c.database = s.database
 	return c

@@ -4,10 +4,7 @@ package rows
 
 import (
 	"context"
-	"crypto/md5"
 	_ "embed"
-	"encoding/hex"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -38,10 +35,4 @@ func Fill(ctx context.Context, database string, size int) error {
 	}
 	_, err = conn.Exec(ctx, "VACUUM ANALYZE")
 	return err
-}
-
-// Recipient is the hash, in hex, that Fill gave to row n of size.
-func Recipient(n, size int) string {
-	sum := md5.Sum([]byte(strconv.Itoa(n * 7919 % max(size/5, 1))))
-	return hex.EncodeToString(sum[:])
 }
