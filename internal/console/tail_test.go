@@ -37,7 +37,7 @@ type sse struct{ event, id, data string }
 // open makes a request with the token, whose answer is read while it comes.
 func open(t *testing.T, address string, header ...string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/servertest"
 	"sendcode/internal/servertest/axe"
 )
 
@@ -36,9 +37,6 @@ type step = chromedp.Action[chromedp.Void]
 // logout is the button in the frame.
 const logout = `form[action="/admin/logout"] button`
 
-// patience is far more than all steps of a test take, of which some need a minute on a quiet machine.
-const patience = 15 * time.Minute
-
 // chromium is the browser that the tests share, and axe-core as it has it.
 type chromium struct {
 	context.Context
@@ -52,7 +50,7 @@ func openWindow(r *rig, browser chromium) *window {
 	tab, closeTab := pagetest.Tab(browser)
 	r.Cleanup(closeTab)
 	r.Must(chromedp.Do(tab))
-	ctx, cancel := context.WithTimeout(tab, patience)
+	ctx, cancel := context.WithTimeout(tab, 3*servertest.Patience) // for all steps of a test
 	r.Cleanup(cancel)
 	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -69,35 +68,4 @@ func TestThousandChecksAtOnce(t *testing.T) {
 	if c := s.Check(1, b.ID, other); c.Valid || c.State() != "max_attempts_reached" {
 		t.Errorf("the right code after five wrong ones: %s", c.Raw)
 	}
-}
-
-// An attacker with any number of codes and resends, at two replicas at once, with Redis flushed meanwhile: 20 guesses of
-// one recipient in a day, which the README says to be a chance of 20 in 1,000,000.
-func TestGuessesOfOneRecipient(t *testing.T) {
-	t.Parallel()
-	s := apptest.OnRealParts(t).Tenants().Start(2)
-	var ids []string
-	for n := range 12 {
-		body := fmt.Sprintf(`{"channel":"email","to":%q,"session":"s%d"}`, apptest.Ana, n)
-		a := s.Do(n%2, http.MethodPost, "/v1/verifications", body)
-		again := s.Do(n%2, http.MethodPost, "/v1/verifications", body)
-		s.Is("a send", a, 202, again.ID == a.ID)
-		ids = append(ids, a.ID)
-	}
-	codes, none := map[string]bool{}, 0
-	for _, m := range s.AwaitMail(apptest.Ana, 2*len(ids)) {
-		codes[s.CodeIn(m)] = true
-	}
-	for codes[fmt.Sprintf("%06d", none)] {
-		none++
-	}
-	guess := func(i int) (string, string) { return ids[i%len(ids)], fmt.Sprintf("%06d", none) }
-	checkAtOnce(s, 60, guess)
-	s.Flush()
-	sum := checkAtOnce(s, 60, guess)
-	if n := counted(s, ids...); n != 20 || sum.wrong.Load() != 0 || sum.barred.Load() == 0 {
-		t.Errorf("%d guesses were counted; after a flush %d compared, %d refused", n, sum.wrong.Load(), sum.barred.Load())
-	}
-	a := s.Ask(0, "someone.else@example.com")
-	s.Is("another recipient", s.Check(0, a.ID, "000000"), 200)
 }

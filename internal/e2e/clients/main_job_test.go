@@ -91,34 +91,3 @@ func nowhere(s *apptest.Stack, code string) {
 		}
 	}
 }
-
-// A client that waits as told is let in; one that comes earlier is not.
-func TestWaitingAsTold(t *testing.T) {
-	const rules = `    - {name: second, scope: recipient, limit: 1, window: 1s}
-    - {name: five, scope: recipient, limit: 3, window: 5s}
-`
-	apptest.OnEach(t, func(s *apptest.Stack) {
-		s.Policy(rules).Start(1)
-		for round := range 4 {
-			began := time.Now()
-			s.Is(fmt.Sprintf("round %d", round), s.Ask(0, apptest.Ana), http.StatusAccepted)
-			wait, free := time.Second, began.Add(time.Second)
-			for refusals := 0; refusals < 2; { // at once, and after half the wait
-				began = time.Now()
-				switch told := s.Ask(0, apptest.Ana); {
-				case told.StatusCode == http.StatusTooManyRequests:
-					wait = time.Duration(told.RetryAfterMS) * time.Millisecond
-					free = began.Add(wait)
-					if refusals++; refusals == 1 {
-						apptest.Sleep(wait / 2)
-					}
-				case told.StatusCode == http.StatusAccepted && !time.Now().Before(free): // the machine stood still for all of the wait
-					free, refusals = began.Add(time.Second), 0
-				default:
-					s.Fatalf("round %d, after %d refusals: %d", round, refusals, told.StatusCode)
-				}
-			}
-			apptest.Sleep(wait)
-		}
-	})
-}

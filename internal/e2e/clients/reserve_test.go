@@ -10,6 +10,19 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
+// asBrowser is a page of the app, wherever its person is.
+func asBrowser(ip string) func(*http.Request) {
+	return func(r *http.Request) {
+		apptest.As(apptest.PublicKey)(r)
+		r.Header.Set("X-Forwarded-For", ip)
+	}
+}
+
+func browserChecks(s *apptest.Stack, ip, id, code string) apptest.Answer {
+	s.Helper()
+	return s.Post("/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code), asBrowser(ip))
+}
+
 // Strangers from 50 networks ask and guess until every limit of a person is reached. Then a known browser and the back end each send as
 // soon as they are told, and get in. The log never has more than the policy. The windows are those of the default policy, made short.
 func TestStrangersLeaveTheReserve(t *testing.T) {

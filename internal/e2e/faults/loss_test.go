@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"sendcode/internal/app/apptest"
 )
@@ -60,23 +59,4 @@ func TestAnswersAreTrueAfterRedisLostEverything(t *testing.T) {
 	s.says("GET again", s.Look(fifth.ID), 0, true)
 	sixth := s.Ask(0, apptest.Ana)
 	s.Is("the 6th", sixth, http.StatusTooManyRequests, sixth.RetryAfter > 3000)
-}
-
-// The same with a window that becomes longer while the replicas run, after its events were dropped.
-func TestAnswersAreTrueAfterAWindowBecameLonger(t *testing.T) {
-	t.Parallel()
-	s := told{apptest.OnRealParts(t).Policy(fmt.Sprintf(secondAndHour, "2s")).Watching().Start(2)}
-	for range 3 {
-		s.accepted(0)
-	}
-	s.look() // completes the bucket, for two seconds
-	apptest.Sleep(2 * time.Second)
-	s.Policy(fmt.Sprintf(secondAndHour, "1h"))
-	s.Hangup(0, "applied")
-	s.Hangup(1, "applied")
-	s.says("a look on the other replica", s.look(), 2, false)
-	s.says("the 4th", s.accepted(0), 1, false)
-	fifth := s.accepted(1)
-	s.says("the 5th", fifth, 0, true)
-	s.says("GET", s.Look(fifth.ID), 0, true)
 }

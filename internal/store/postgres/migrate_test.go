@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -119,7 +118,7 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 		"postgres://me:hunter2@127.0.0.1:none/db", "postgres://me:hunter2@[::1/db", "host=/tmp password=hunter2 port=x",
 		"postgres://me:hunter2@127.0.0.1:" + strconv.Itoa(port) + "/db?connect_timeout=1", "hunter2://me",
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 		_, opened := Open(ctx, url, "")
 		for _, err := range []error{opened, Migrate(ctx, url, "")} {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
