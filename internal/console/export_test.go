@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // exportOf reads a whole export.
@@ -89,17 +89,17 @@ func TestExportStreams(t *testing.T) {
 	r.Must(r.Log.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
 	pages, away := 0, 99
-	r.Log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlitetest.Fault {
 		if method != "Sends" {
-			return sqlite.None
+			return sqlitetest.None
 		}
 		if pages++; pages > away {
-			return sqlite.Down
+			return sqlitetest.Down
 		}
 		if pages > 1 {
 			<-time.After(250 * time.Millisecond) // together more than the server's second
 		}
-		return sqlite.None
+		return sqlitetest.None
 	})
 	body, err := get()
 	r.Must(err)

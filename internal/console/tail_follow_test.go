@@ -16,14 +16,13 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // followed is a tail over a log in memory, in a bubble with a clock of its own.
 type followed struct {
 	*testing.T
-	log   *sqlite.DB
+	log   *sqlitetest.DB
 	tail  *tail
 	n     int
 	back  atomic.Int64 // ns, that the log's clock is behind
@@ -36,14 +35,14 @@ func inTail(t *testing.T, test func(f *followed)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		f := &followed{T: t}
 		f.log = sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(f.back.Load())) })
-		f.log.SetFault(func(method string) sqlite.Fault {
+		f.log.SetFault(func(method string) sqlitetest.Fault {
 			if !strings.HasPrefix(method, "Sends") {
-				return sqlite.None
+				return sqlitetest.None
 			}
 			if f.reads.Add(1); f.away.Load() {
-				return sqlite.Down
+				return sqlitetest.Down
 			}
-			return sqlite.None
+			return sqlitetest.None
 		})
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		test(f)

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // served is a console behind a server whose own timeouts are far shorter than a stream.
@@ -102,12 +102,12 @@ func TestTailStreams(t *testing.T) {
 	// What comes while the log is looked at for the first time is sent too.
 	looks, let := make(chan struct{}), make(chan struct{})
 	look := sync.OnceFunc(func() { close(looks) })
-	r.Log.SetHook(func(_ context.Context, method string, at sqlite.Stage) sqlite.Fault {
-		if method == "Sends" && at == sqlite.Asking {
+	r.Log.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+		if method == "Sends" && at == sqlitetest.Asking {
 			look()
 			<-let
 		}
-		return sqlite.None
+		return sqlitetest.None
 	})
 	opened := make(chan func() sse, 1)
 	go func() {

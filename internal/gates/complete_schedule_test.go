@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -60,9 +60,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *vtest.Rig, seed uint64) *loss {
 	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: vtest.NewFakeRedis("process")}
 	r.Limiter.Set(l.server)
-	log, err := sqlite.OpenMemory(time.Now)
-	r.NoError(err)
-	r.Store = log // that of the rig's own service stays as it is
+	r.Store = sqlitetest.Open(r.T, time.Now) // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.Replica(r.MailServer))
 		l.lookBack(len(l.replicas)-1, time.Minute)

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -59,11 +59,11 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var calls []string
 		log := r.Store.Replica()
-		log.SetFault(func(method string) sqlite.Fault {
+		log.SetFault(func(method string) sqlitetest.Fault {
 			if slices.Contains([]string{"Begin", "History", "HistoryAt", "Rejected"}, method) {
 				calls = append(calls, method)
 			}
-			return sqlite.None
+			return sqlitetest.None
 		})
 		s := r.ReplicaOn(log, r.MailServer, r.Carrier)
 		s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -104,7 +104,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 
 // interrupted is a log that calls beforeBegin before its first Begin.
 type interrupted struct {
-	*sqlite.DB
+	*sqlitetest.DB
 	beforeBegin func()
 }
 
@@ -188,7 +188,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 		}
 		r.EmptyLimiter()
 		r.Limiter.Around(vtest.Unreachable("Refund")) // so the first send keeps its place, which is then the only one that the limiter has
-		r.FailStore(sqlite.Down, "Begin", "HistoryAt")
+		r.FailStore(sqlitetest.Down, "Begin", "HistoryAt")
 		for range 2 {
 			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
 		}

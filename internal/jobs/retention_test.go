@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/jobs"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -51,7 +50,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 // Many go a few at a time, tick after tick; a log that is away is asked again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
-		r.FailStore(sqlite.Down, "Expire")
+		r.FailStore(sqlitetest.Down, "Expire")
 		r.SendMany(0, jobs.ExpireRows+100)
 		r.Sleep(days + 20*time.Minute)
 		r.MendStore()
@@ -71,7 +70,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 
 // little is a log that tells of little room for rows to come, or of none.
 type little struct {
-	*sqlite.DB
+	*sqlitetest.DB
 	mu    sync.Mutex
 	until time.Time
 	err   error

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/jobs"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -63,7 +63,7 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 // While the log does not say whether there is a pause, nothing leaves; then it goes on.
 func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		r.FailStore(sqlite.Down, "PrefixPaused")
+		r.FailStore(sqlitetest.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.WantLine("the send, messages", "queued temporary_log 0", r.Status(a), len(r.Carrier.Accepted()))
 		r.MendStore()

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -175,7 +175,7 @@ func TestRoomToTheLast(t *testing.T) {
 // While the log takes no outcomes, a line a second says how many writes failed, however many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
-		r.FailStore(sqlite.Down, "Finish")
+		r.FailStore(sqlitetest.Down, "Finish")
 		r.SendMany(0, memory)
 		r.Sleep(10 * time.Second)
 		r.MendStore()

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -71,7 +71,7 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			release := make(chan struct{})
 			r.MailServer.Answer(func(ctx context.Context) error { <-release; return answer(ctx) })
 			a := r.SendTo(vtest.Ana)
-			r.FailStore(sqlite.Down, "Renew")
+			r.FailStore(sqlitetest.Down, "Renew")
 			r.Sleep(10 * time.Second)
 			r.MendStore()
 			r.Want("the attempt, once it is taken over", r.Get(a.View.ID).Send.Attempt, 2)
@@ -125,7 +125,7 @@ func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.QuotaOf("") // from now on the limiter is asked alone
 		r.LoseLimiter()
-		r.FailStore(sqlite.Lost, "Begin")
+		r.FailStore(sqlitetest.Lost, "Begin")
 		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Uncertain)
 		r.MendStore()
 		r.Limiter.Around(nil)

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -89,7 +89,7 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 		id := r.SendID(vtest.Ana)
 		complaint := reports.Event{Send: id, Outcome: reports.Complained}
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
-			r.FailStore(sqlite.Down, method)
+			r.FailStore(sqlitetest.Down, method)
 			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
 		}
 		r.MendStore()

@@ -14,7 +14,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -80,12 +80,12 @@ func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
 }
 
 // access is the hook of a replica's log.
-func (r *Replica) access(ctx context.Context, method string, at sqlite.Stage) sqlite.Fault {
-	if at == sqlite.Committing {
+func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+	if at == sqlitetest.Committing {
 		return r.commit(ctx, method)
 	}
 	if r.isDead() {
-		return sqlite.Down
+		return sqlitetest.Down
 	}
 	w := r.world
 	for {
@@ -93,15 +93,15 @@ func (r *Replica) access(ctx context.Context, method string, at sqlite.Stage) sq
 		busy := w.underCommit()
 		switch {
 		case f == cut || f == tooLate:
-			return sqlite.Down
+			return sqlitetest.Down
 		case w.wrong(LogAway):
 			w.count("log away")
-			return sqlite.Down
+			return sqlitetest.Down
 		case f == onTime && busy == nil && w.callFails("log") != "":
-			return sqlite.Down
+			return sqlitetest.Down
 		case f == cutTooFar || busy == nil:
 			w.note("%s log %s", r.name, method)
-			return sqlite.None
+			return sqlitetest.None
 		}
 		select { // another one holds the lock
 		case <-busy:
@@ -123,10 +123,10 @@ func (w *world) setCommitting(c chan struct{}) {
 }
 
 // commit runs between the statements of a call and its commit.
-func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault) {
+func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.Fault) {
 	w := r.world
 	if r.isDead() {
-		return sqlite.None // it was cut too far
+		return sqlitetest.None // it was cut too far
 	}
 	ended := make(chan struct{})
 	w.setCommitting(ended)
@@ -140,10 +140,10 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault
 	switch {
 	case f != onTime && source.IntN(2) == 0:
 		w.count("commit cut: " + method)
-		return sqlite.Vague
+		return sqlitetest.Vague
 	case f != onTime:
 		w.count("commit heard too late: " + method)
-		return sqlite.Lost
+		return sqlitetest.Lost
 	}
 	k := r.nextCommit(method)
 	if k == "" {
@@ -153,13 +153,13 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault
 	}
 	switch k {
 	case CommitFails, CallFails:
-		return sqlite.Down
+		return sqlitetest.Down
 	case CommitUnheard, CallUnheard:
-		return sqlite.Lost
+		return sqlitetest.Lost
 	case CommitVague, CallVague:
-		return sqlite.Vague
+		return sqlitetest.Vague
 	}
-	return sqlite.None
+	return sqlitetest.None
 }
 
 // clockName names the limiter's clock.

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/internal/webhook"
@@ -36,7 +36,7 @@ type Replica struct {
 	index   int
 	name    string
 	http    http.Handler
-	log     *sqlite.DB
+	log     *sqlitetest.DB
 	cancel  context.CancelFunc
 	stopped chan struct{}
 	died    chan struct{}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"sendcode/internal/servertest"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification/verificationtest"
 )
@@ -25,7 +24,7 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	log     *sqlite.DB                  // as the oracles read it: nothing goes wrong with it
+	log     *sqlitetest.DB              // as the oracles read it: nothing goes wrong with it
 	redis   *verificationtest.FakeRedis // the limiter
 	logged  *servertest.Text            // what the replicas wrote to their logs
 	posted  *servertest.Text            // the bodies of webhooks

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -90,7 +90,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
-		r.FailStore(sqlite.Down, "ResetCounters")
+		r.FailStore(sqlitetest.Down, "ResetCounters")
 		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.MendStore()
 		r.RefuseTo(vtest.Ana) // nothing happened that is not recorded
@@ -160,7 +160,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 func TestRevealIsRecordedFirst(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
-		r.FailStore(sqlite.Down, "AddAuditEntry")
+		r.FailStore(sqlitetest.Down, "AddAuditEntry")
 		reveal := func(what, want string) {
 			to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
 			r.WantLine(what, want, to, err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/fault"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -59,7 +59,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 func TestReplayWithoutTheLog(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.Svc.Desk.Policies()[0]
-		r.FailStore(sqlite.Down, "CountedSends", "HeavyRecipients")
+		r.FailStore(sqlitetest.Down, "CountedSends", "HeavyRecipients")
 		r.WantError(vtest.Err(r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour)), fault.Unavailable)
 		_, _, err := r.Svc.Desk.RecipientsAtLimit(r.Context(), p, p.Rules[0], 10)
 		r.WantError(err, fault.Unavailable)

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -144,7 +144,7 @@ func TestBreaker(t *testing.T) {
 		fill()
 		r.RefuseTo("b@example.com", vtest.InApp("bank"))
 		r.Want("alarms", alarms(), 2)
-		r.FailStore(sqlite.Down, "History") // what else refuses cannot be read
+		r.FailStore(sqlitetest.Down, "History") // what else refuses cannot be read
 		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -60,7 +60,7 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 
 // disturbed is a log in which something happens before some calls. It notes for which verifications tries are counted.
 type disturbed struct {
-	*sqlite.DB
+	*sqlitetest.DB
 	tries                         []string
 	beforeAttempt, beforeApproval func(id string)
 }
@@ -264,11 +264,11 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 		r.Sleep(time.Minute) // nothing else is under way
 		asked := func(id string) (log, limiter []string) {
 			var last string
-			r.Store.SetFault(func(method string) sqlite.Fault {
+			r.Store.SetFault(func(method string) sqlitetest.Fault {
 				if method != last { // a read asks before each statement
 					log, last = append(log, method), method
 				}
-				return sqlite.None
+				return sqlitetest.None
 			})
 			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 				limiter = append(limiter, call)
@@ -317,7 +317,7 @@ func TestCancelEndsACode(t *testing.T) {
 		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID})
 		r.Check(again.View.ID, r.LastCode())
 		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
-		r.FailStore(sqlite.Down, "Cancel")
+		r.FailStore(sqlitetest.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.MendStore()
 		r.WantLine("the resend has the same", "false false", again.View.ID == a.View.ID, r.Code(1) == code)

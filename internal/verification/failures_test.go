@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store/gate"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -137,7 +137,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.Check(a.View.ID, vtest.WrongCode(code))
 		is(1, "an ended code")
 		b := r.SendTo(vtest.Ana)
-		r.FailStore(sqlite.Down, "Attempt")
+		r.FailStore(sqlitetest.Down, "Attempt")
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Unavailable)
 		is(1, "a check that the log did not take")
 		r.MendStore()

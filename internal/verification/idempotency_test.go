@@ -9,7 +9,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -72,20 +72,20 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 func TestOutagesAndKeys(t *testing.T) {
 	type row struct {
 		method string
-		how    sqlite.Fault
+		how    sqlitetest.Fault
 		lands  bool // what the answer was lost of
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"no claim":                     {"Claim", sqlite.Down, false},
-		"nothing written":              {"Begin", sqlite.Down, false},
-		"written, and the answer lost": {"Begin", sqlite.Lost, true},
-		"uncertain, and not written":   {"Begin", sqlite.Vague, false}, // the same key goes on with the place that was taken
+		"no claim":                     {"Claim", sqlitetest.Down, false},
+		"nothing written":              {"Begin", sqlitetest.Down, false},
+		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
+		"uncertain, and not written":   {"Begin", sqlitetest.Vague, false}, // the same key goes on with the place that was taken
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
 		r.WantError(r.SendError(keyed), fault.Unavailable)
 		r.MendStore()
 		synctest.Wait() // the place is given back beside the answer
-		if c.how == sqlite.Vague {
+		if c.how == sqlitetest.Vague {
 			r.RefuseTo(vtest.Ana) // it is spent
 		}
 		a := r.Send(keyed) // at once: neither refused nor sent twice
@@ -99,19 +99,19 @@ func TestOutagesAndKeys(t *testing.T) {
 // A process that dies anywhere on the way leaves a key that is free again after its lease, and one send at most.
 func TestCrashesWithAKey(t *testing.T) {
 	type row struct {
-		fault   sqlite.Fault // of Begin
-		take    error        // of the limiter
-		refunds bool         // what it took, before it dies
+		fault   sqlitetest.Fault // of Begin
+		take    error            // of the limiter
+		refunds bool             // what it took, before it dies
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"after the claim":             {sqlite.Down, context.Canceled, false},
-		"after the limiter":           {sqlite.Down, nil, false},
-		"after the log":               {sqlite.Lost, nil, false},
-		"after giving the place back": {sqlite.Down, nil, true},
+		"after the claim":             {sqlitetest.Down, context.Canceled, false},
+		"after the limiter":           {sqlitetest.Down, nil, false},
+		"after the log":               {sqlitetest.Lost, nil, false},
+		"after giving the place back": {sqlitetest.Down, nil, true},
 	}, nil, func(r *vtest.Rig, c row) {
 		log := r.Store.Replica()
-		log.SetFault(func(method string) sqlite.Fault {
-			return map[string]sqlite.Fault{"Begin": c.fault, "Release": sqlite.Down}[method]
+		log.SetFault(func(method string) sqlitetest.Fault {
+			return map[string]sqlitetest.Fault{"Begin": c.fault, "Release": sqlitetest.Down}[method]
 		})
 		dead := r.ReplicaOn(log, r.MailServer, r.Carrier) // it does not run
 		if c.take != nil {
@@ -125,7 +125,7 @@ func TestCrashesWithAKey(t *testing.T) {
 			stop()
 			dead.Queue.Run(ended)
 		}
-		if c.fault != sqlite.Lost {
+		if c.fault != sqlitetest.Lost {
 			r.WantError(r.SendError(keyed), verification.ErrBusy)
 		}
 		r.Sleep(verification.ClaimLease)
@@ -196,7 +196,7 @@ func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 	two := vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	vtest.InBubbleWith(t, two, func(r *vtest.Rig) {
-		r.FailStore(sqlite.Vague, "Begin")
+		r.FailStore(sqlitetest.Vague, "Begin")
 		r.WantError(r.SendError(keyed), fault.Uncertain)
 		r.MendStore()
 		r.Sleep(5 * time.Second)

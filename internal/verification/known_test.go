@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -43,11 +43,11 @@ func TestKnownBrowsers(t *testing.T) {
 		forged, _ := base64.RawURLEncoding.DecodeString(token)
 		forged[len(forged)-1] ^= 1
 		reads := 0
-		r.Store.SetFault(func(method string) sqlite.Fault {
+		r.Store.SetFault(func(method string) sqlitetest.Fault {
 			if method == "Verification" {
 				reads++
 			}
-			return sqlite.None
+			return sqlitetest.None
 		})
 		r.Want("a known browser", limit(r.Svc, byBrowser(vtest.Ana, presenting("other", token, token))), 1000)
 		r.Want("reads", reads, 1)
@@ -71,7 +71,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.WantApproved(id, r.LastCode())
 		r.Want("a secret key's token", r.Check(id, "000000").Known, "")
 
-		r.FailStore(sqlite.Down, "Verification")
+		r.FailStore(sqlitetest.Down, "Verification")
 		r.Want("the log is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 		r.MendStore()
 		for _, c := range []struct {

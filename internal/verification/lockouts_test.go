@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -252,7 +252,7 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 }
 
 // ended is a log in which a lockout has ended between the try that met it and the look at it.
-type ended struct{ *sqlite.DB }
+type ended struct{ *sqlitetest.DB }
 
 func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
 	return store.Lockout{}, nil
@@ -273,11 +273,11 @@ func TestACheckMeetsALockout(t *testing.T) {
 		r.Want("the wait for one that has ended", many.RetryAfter, time.Second)
 		_, _, wait := r.Try(vtest.Browser, ids[0], "000000")
 		r.Want("the wait", wait, 24*time.Hour+10*time.Minute)
-		r.Store.SetFault(func(method string) sqlite.Fault {
+		r.Store.SetFault(func(method string) sqlitetest.Fault {
 			if method == "Begin" {
 				t.Error("a send asks the log")
 			}
-			return sqlite.None
+			return sqlitetest.None
 		})
 		r.WantLockedOut(byBrowser(vtest.Ana))
 		r.MendStore()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sendcode/internal/servertest"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -92,7 +92,7 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 		}
 		want := "hour 0 of 3, 33m0s 33m0s; hours 1 of 4, 2h33m0s 0s; "
 		wantRules(r, "three own", look(r, id), want)
-		r.FailStore(sqlite.Down, "HistoryOf")
+		r.FailStore(sqlitetest.Down, "HistoryOf")
 		wantRules(r, "a look without the history", look(r, id), "hour 0 of 3, 37m43s 37m43s; ")
 		r.MendStore()
 		r.LoseLimiter()

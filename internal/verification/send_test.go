@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -197,7 +197,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.QuotaOf("")
 		r.Sleep(time.Minute)
-		r.FailStore(sqlite.Vague)
+		r.FailStore(sqlitetest.Vague)
 		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 		r.Sleep(20 * time.Second)
 		r.MendStore()
@@ -212,7 +212,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 // There is a row: it stays counted and goes out.
 func TestUncertainSendThatWasWritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.FailStore(sqlite.Lost, "Begin")
+		r.FailStore(sqlitetest.Lost, "Begin")
 		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 		r.MendStore()
 		r.Sleep(30 * time.Second)
@@ -225,11 +225,11 @@ func TestUncertainSendThatWasWritten(t *testing.T) {
 func TestFailuresSayWhatMayCount(t *testing.T) {
 	for _, c := range []struct {
 		method  string
-		fault   sqlite.Fault
+		fault   sqlitetest.Fault
 		counted bool
 	}{
-		{"Begin", sqlite.Down, false}, {"Begin", sqlite.Lost, true}, {"Attempt", sqlite.Down, false}, {"Attempt", sqlite.Lost, true},
-		{"Approve", sqlite.Down, true}, {"Approve", sqlite.Lost, true},
+		{"Begin", sqlitetest.Down, false}, {"Begin", sqlitetest.Lost, true}, {"Attempt", sqlitetest.Down, false}, {"Attempt", sqlitetest.Lost, true},
+		{"Approve", sqlitetest.Down, true}, {"Approve", sqlitetest.Lost, true},
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -241,7 +241,7 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			r.WantError(err, fault.Unavailable)
 			r.Want(c.method+": may count", errors.Is(err, fault.Uncertain), c.counted)
 			r.MendStore()
-			if c.method == "Approve" && c.fault == sqlite.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
+			if c.method == "Approve" && c.fault == sqlitetest.Down && !r.Check(a.View.ID, r.Code(0)).Valid {
 				t.Error("the right code was used up")
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -98,7 +98,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, r.Code(0))
 		r.Want("woken", woken, 2)
-		r.FailStore(sqlite.Lost, "Finish")
+		r.FailStore(sqlitetest.Lost, "Finish")
 		r.SendTo("bea@example.com")
 		r.MendStore()
 		r.Sleep(time.Second)

@@ -15,14 +15,13 @@ import (
 
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
 type rig struct {
 	*testing.T
-	log    *sqlite.DB
+	log    *sqlitetest.DB
 	began  time.Time
 	tick   time.Duration // of later replicas; 0: the usual one
 	serial uint32
@@ -157,11 +156,11 @@ func (r *rig) count(app string) (n int) {
 
 // fail makes these methods of the log fail, and no other.
 func (r *rig) fail(methods ...string) {
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.log.SetFault(func(method string) sqlitetest.Fault {
 		if slices.Contains(methods, method) {
-			return sqlite.Down
+			return sqlitetest.Down
 		}
-		return sqlite.None
+		return sqlitetest.None
 	})
 }
 

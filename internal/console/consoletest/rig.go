@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/keys"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 )
@@ -22,7 +21,7 @@ import (
 type Rig struct {
 	*testing.T
 	Clock   *Clock
-	Log     *sqlite.DB
+	Log     *sqlitetest.DB
 	Limiter Limiter
 	Ring    *keys.Ring
 	Logged  *bytes.Buffer
@@ -44,11 +43,11 @@ func (r *Rig) Logger() *slog.Logger {
 
 // Break has calls of these methods of the log fail, or of all; r.Log.SetFault(nil) ends that.
 func (r *Rig) Break(methods ...string) {
-	r.Log.SetFault(func(m string) sqlite.Fault {
+	r.Log.SetFault(func(m string) sqlitetest.Fault {
 		if len(methods) == 0 || slices.Contains(methods, m) {
-			return sqlite.Down
+			return sqlitetest.Down
 		}
-		return sqlite.None
+		return sqlitetest.None
 	})
 }
 

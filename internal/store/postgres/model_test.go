@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
@@ -32,7 +32,7 @@ func TestModel(t *testing.T) {
 		storetest.Must(log.pool.Exec(t.Context(), emptyModel))(t)
 		back()
 		clock := &storetest.TestClock{At: start}
-		lite := storetest.Must(sqlite.OpenMemory(clock.Now))(t)
+		lite := sqlitetest.Open(t, clock.Now)
 		defer func() { storetest.OK(t, lite.Close()) }()
 		twin := storetest.NewFixture(lite).Clocked(start, clock.Step)
 		f.Pass(start.Sub(f.Now))

@@ -118,7 +118,7 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 // Refused implements sqldb.Native.
 func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	list := store.MergeRefusals(refusals)
-	return s.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.Insert(sqldb.AsRefusal, &list[i])

@@ -92,7 +92,7 @@ func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 
 // Run implements sqldb.Engine.
 func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
-	return s.Write(ctx, func(q sqldb.Tx) (err error) {
+	return s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
 			if x.Changed, err = q.Run(x.Statement, x.Args, x.Each); err != nil {
 				return err

@@ -59,12 +59,3 @@ func fillUnderSQLite(t *testing.T, disk *servertest.Disk) {
 	again := openSQLite(t, path, clock)
 	storetest.WritableWithRows(t, storetest.NewFixture(again).Clocked(storetest.Epoch, nil), rows+1)
 }
-
-func TestSQLiteMemory(t *testing.T) { storetest.Run(t, newSQLiteMemory) }
-
-func newSQLiteMemory(t *testing.T) *storetest.Fixture {
-	clock := &storetest.TestClock{At: storetest.Epoch}
-	log := storetest.Must(OpenMemory(clock.Now))(t)
-	t.Cleanup(func() { storetest.OK(t, log.Close()) })
-	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
-}

@@ -11,7 +11,7 @@ import (
 
 // Renew implements sqldb.Native.
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
-	return s.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
 				sqldb.Args{"lease": lease, "id": h.ID, "attempt": h.Attempt}); err != nil {

@@ -1,4 +1,4 @@
-// Package sqlite is the store in one file, for one process, or, for tests, in memory.
+// Package sqlite is the store in one file, for one process.
 package sqlite
 
 import (
@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -20,8 +19,8 @@ import (
 	"sendcode/migrations"
 )
 
-// migrate brings the schema up to date, as postgres.Migrate does.
-func migrate(ctx context.Context, db *sql.DB) error {
+// Migrate brings the schema up to date, as postgres.Migrate does.
+func Migrate(ctx context.Context, db *sql.DB) error {
 	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
@@ -32,9 +31,8 @@ type DB struct {
 	sqldb.DB
 
 	writer  *sql.DB
-	readers readPool
+	readers *sql.DB
 	now     func() time.Time
-	hook    atomic.Pointer[Hook]
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -55,20 +53,21 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, writer); err != nil {
+	if err := Migrate(ctx, writer); err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
 	reader, err := openPool(path, readerPragmas, readers)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return newDB(writer, reader, now), nil
+	return New(writer, reader, now), nil
 }
 
-func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
-	s := &DB{writer: writer, now: now}
+// New returns the store on two pools with its schema, which may be the same one. writer has one connection, whose transactions are IMMEDIATE.
+// now is the store's clock.
+func New(writer, readers *sql.DB, now func() time.Time) *DB {
+	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, Native: s}
-	s.readers = readPool{DB: reader, fault: s.fault}
 	return s
 }
 
@@ -90,13 +89,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	}
 	// A URI with the path escaped, so that a "?" in the path does not begin the parameters.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
-	db, err := newPreparingPool(dsn)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
+	return OpenPool(dsn, connections)
 }
 
 // Close implements sqldb.Engine.
@@ -107,16 +100,11 @@ func (s *DB) Close() error {
 // Write implements sqldb.Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even if ctx
 // ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	fault := s.fault(ctx, Asking)
-	if err := nothingDone[fault]; err != nil {
-		return err
-	}
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return store.Unavailable(sqliteCause(err))
 	}
 	defer conn.Close()
-	asking := ctx
 	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
@@ -125,14 +113,7 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	if err := f(s.tx(ctx, tx)); err != nil {
 		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 	}
-	late := s.fault(asking, Committing)
-	if err := nothingDone[late]; err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	if err := commitError(tx.Commit()); err != nil || fault != Lost && late != Lost {
-		return err
-	}
-	return errLost
+	return commitError(tx.Commit())
 }
 
 // commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless it surely was not committed.
@@ -148,7 +129,7 @@ func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { re
 
 // CountHours implements sqldb.Native. SQLite stores no counts; the empty transaction only reports whether the store can write.
 func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error) {
-	return 0, s.Write(ctx, func(sqldb.Tx) error { return nil })
+	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }
 
 // SendsQuery implements sqldb.Engine.

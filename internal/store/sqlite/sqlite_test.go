@@ -90,7 +90,7 @@ func TestSQLiteSettings(t *testing.T) {
 		pragma, want string
 	}{
 		{log.writer, "journal_mode", "wal"}, {log.writer, "synchronous", "2"}, {log.writer, "foreign_keys", "1"},
-		{log.writer, "busy_timeout", "5000"}, {log.readers.DB, "query_only", "1"}, {log.readers.DB, "busy_timeout", "5000"},
+		{log.writer, "busy_timeout", "5000"}, {log.readers, "query_only", "1"}, {log.readers, "busy_timeout", "5000"},
 	} {
 		var got string
 		storetest.OK(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))

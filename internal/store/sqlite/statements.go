@@ -12,14 +12,17 @@ import (
 // keptStatements is how many prepared statements a connection keeps.
 const keptStatements = 256
 
-// newPreparingPool opens a pool whose connections keep statements prepared, since SQLite takes longer to compile a statement than to run
-// it.
-func newPreparingPool(dsn string) (*sql.DB, error) {
+// OpenPool opens a pool of up to this many connections, which keep statements prepared, since SQLite takes longer to compile a statement
+// than to run it.
+func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(stmtCachingConnector{connector}), nil
+	db := sql.OpenDB(stmtCachingConnector{connector})
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
 }
 
 // limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter when it plans, and so compiles the
@@ -47,7 +50,8 @@ type sqliteConn interface {
 	driver.Pinger
 	driver.SessionResetter
 	driver.Validator
-	serializer
+	Serialize() ([]byte, error)
+	Deserialize(image []byte) error
 }
 
 type preparedStmt interface {

@@ -11,7 +11,7 @@ import (
 // onePool is a database in memory over one connection, and that connection.
 func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	t.Helper()
-	db := storetest.Must(memoryDB())(t)
+	db := storetest.Must(OpenPool("file::memory:", 1))(t)
 	t.Cleanup(func() { storetest.OK(t, db.Close()) })
 	return db, func(look func(*stmtCachingConn)) {
 		conn := storetest.Must(db.Conn(t.Context()))(t)

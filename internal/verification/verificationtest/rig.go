@@ -22,7 +22,6 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
-	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -52,7 +51,7 @@ func KeyRing(t testing.TB, entries string) *keys.Ring {
 type Rig struct {
 	*testing.T
 	Svc        *Service
-	Store      *sqlite.DB
+	Store      *sqlitetest.DB
 	Limiter    *Limiter
 	MailServer *MailServer
 	Carrier    *Carrier
@@ -310,20 +309,20 @@ func (r *Rig) NoSecretLogged() {
 }
 
 // FailStore makes these methods of the log fail; without any, those that write what the gates, the outbox and redemptions do.
-func (r *Rig) FailStore(how sqlite.Fault, methods ...string) {
+func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}
 	}
-	r.Store.SetFault(func(m string) sqlite.Fault {
+	r.Store.SetFault(func(m string) sqlitetest.Fault {
 		if slices.Contains(methods, m) {
 			return how
 		}
-		return sqlite.None
+		return sqlitetest.None
 	})
 }
 
 // CutStore makes the log unavailable to the gates and the outbox.
-func (r *Rig) CutStore() { r.FailStore(sqlite.Down) }
+func (r *Rig) CutStore() { r.FailStore(sqlitetest.Down) }
 
 // MendStore ends all faults of the log.
 func (r *Rig) MendStore() { r.Store.SetFault(nil) }

@@ -1,25 +1,113 @@
-// Package sqlitetest opens a store in memory for a test.
+// Package sqlitetest is the store in memory, for tests, with faults as a test wants them.
 package sqlitetest
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"sendcode/internal/store/sqlite"
 )
 
+// DB is a SQLite whose accesses fail as a hook says.
+type DB struct {
+	*sqlite.DB
+	pool *sql.DB
+	hook atomic.Pointer[Hook]
+}
+
 // Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In a synctest bubble, pass the
 // bubble's t.
-func Open(t testing.TB, now func() time.Time) *sqlite.DB {
+func Open(t testing.TB, now func() time.Time) *DB {
 	t.Helper()
-	log, err := sqlite.OpenMemory(now)
+	db, err := open(now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return log
+	return db
+}
+
+// open opens a real SQLite with the same schema, statements and transactions as a file, but with one connection for writing and reading. So
+// a read that is under way, as in CountedSends while yield runs, blocks every other call. It starts nothing that outlives Close.
+func open(now func() time.Time) (*DB, error) {
+	image, err := emptySchema()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := openMemory()
+	if err != nil {
+		return nil, err
+	}
+	if err := onConnection(pool, func(c serializer) error { return c.Deserialize(image) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("a database in memory: %w", err), pool.Close())
+	}
+	return withFaults(sqlite.New(pool, pool, now), pool), nil
+}
+
+func withFaults(db *sqlite.DB, pool *sql.DB) *DB {
+	d := &DB{DB: db, pool: pool}
+	db.Engine = engine{db, d}
+	return d
+}
+
+// Replica returns a second DB on the same connections, as another process has it, with its own hook. Closing the first closes both.
+func (d *DB) Replica() *DB {
+	twin := *d.DB
+	twin.Native = &twin
+	return withFaults(&twin, d.pool)
+}
+
+// memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing is synced.
+const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
+
+// openMemory opens an in-memory database over one connection; each connection would be a database of its own.
+func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
+
+// emptySchema returns the image of an empty, migrated database. The migrations run once in a process; open copies the image.
+var emptySchema = sync.OnceValues(func() (image []byte, err error) {
+	pool, err := openMemory()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if err := sqlite.Migrate(context.Background(), pool); err != nil {
+		return nil, err
+	}
+	return serialize(pool)
+})
+
+// Image returns the whole database as the bytes of a file, so that tests can search it for erased data.
+func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
+
+func serialize(pool *sql.DB) (image []byte, err error) {
+	err = onConnection(pool, func(c serializer) error {
+		image, err = c.Serialize()
+		return err
+	})
+	return image, err
+}
+
+// serializer has the methods of the driver's connection that database/sql does not have.
+type serializer interface {
+	Serialize() ([]byte, error)
+	Deserialize(image []byte) error
+}
+
+func onConnection(pool *sql.DB, do func(serializer) error) error {
+	conn, err := pool.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) error { return do(c.(serializer)) })
 }

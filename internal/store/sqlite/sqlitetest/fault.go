@@ -1,25 +1,25 @@
-package sqlite
+package sqlitetest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"runtime"
 	"strings"
 	"sync"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
-// Fault is how one access to a SQLite log fails in a test.
+// Fault is how one access to a database fails in a test.
 type Fault int
 
 // The faults.
 const (
 	None  Fault = iota
 	Down        // the access has no effect and fails with fault.Unavailable
-	Lost        // the access takes effect, but fails with fault.Unavailable and fault.Uncertain
-	Vague       // the access has no effect, and fails with fault.Unavailable and fault.Uncertain
+	Lost        // the access takes effect, but fails with fault.Uncertain
+	Vague       // the access has no effect, and fails with fault.Uncertain
 )
 
 var (
@@ -43,15 +43,15 @@ const (
 // wait: at Asking it holds no lock.
 type Hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault lets a test make later calls fail. f gets the name of the called method and returns the fault; nil ends that. A call
-// that writes asks f once, a call that reads asks before each statement. Calls of f do not overlap, and f must not call the store.
-func (s *DB) SetFault(f func(method string) Fault) {
+// SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil ends that. A call that writes asks f
+// once, a call that reads asks before each statement. Calls of f do not overlap, and f must not call the store.
+func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
-		s.SetHook(nil)
+		d.SetHook(nil)
 		return
 	}
 	var mu sync.Mutex
-	s.SetHook(func(_ context.Context, method string, at Stage) Fault {
+	d.SetHook(func(_ context.Context, method string, at Stage) Fault {
 		if at != Asking {
 			return None
 		}
@@ -62,20 +62,17 @@ func (s *DB) SetFault(f func(method string) Fault) {
 }
 
 // SetHook is SetFault for tests that act at both stages of a call. Calls of h may overlap.
-func (s *DB) SetHook(h Hook) {
+func (d *DB) SetHook(h Hook) {
 	if h == nil {
-		s.hook.Store(nil)
+		d.hook.Store(nil)
 		return
 	}
-	s.hook.Store(&h)
+	d.hook.Store(&h)
 }
 
-// Replica returns a second DB on the same connections, as another process has it, with its own hook. Closing the first closes both.
-func (s *DB) Replica() *DB { return newDB(s.writer, s.readers.DB, s.now) }
-
 // fault returns what the hook says for this stage; None without a hook.
-func (s *DB) fault(ctx context.Context, at Stage) Fault {
-	hook := s.hook.Load()
+func (d *DB) fault(ctx context.Context, at Stage) Fault {
+	hook := d.hook.Load()
 	if hook == nil {
 		return None
 	}
@@ -85,9 +82,9 @@ func (s *DB) fault(ctx context.Context, at Stage) Fault {
 // methods caches the results of calledMethod by call stack, since simulations call it a hundred thousand times.
 var methods sync.Map
 
-// calledMethod returns the name of the method of DB that was called from outside this package and sqldb. It finds it on the stack.
+// calledMethod returns the name of the method of a DB that was called from outside the packages of the store. It finds it on the stack.
 func calledMethod() (method string) {
-	var calls [24]uintptr
+	var calls [32]uintptr
 	n := runtime.Callers(3, calls[:])
 	if known, ok := methods.Load(calls); ok {
 		return known.(string)
@@ -106,20 +103,55 @@ func calledMethod() (method string) {
 	}
 }
 
-// readPool is the pool of reading connections. It calls the hook of a test before each statement.
-type readPool struct {
-	*sql.DB
-	fault func(context.Context, Stage) Fault
+// engine is that of a database, with the faults of a test.
+type engine struct {
+	sqldb.Engine
+	db *DB
 }
 
-// QueryContext is sql.DB.QueryContext with the faults of a test. Lost acts as Vague.
-func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	fault := p.fault(ctx, Asking)
-	if fault == Lost {
-		fault = Vague // a read changes nothing, whether it happens or not
+// Read asks the hook before each statement. Lost acts as Vague: a read changes nothing, whether it happens or not.
+func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+	return e.Engine.Read(ctx, func(q sqldb.Tx) error {
+		q.Conn = readConn{q.Conn, func() error {
+			fault := e.db.fault(ctx, Asking)
+			if fault == Lost {
+				fault = Vague
+			}
+			return nothingDone[fault]
+		}}
+		return f(q)
+	})
+}
+
+type readConn struct {
+	sqldb.Conn
+	fault func() error
+}
+
+func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	if err := c.fault(); err != nil {
+		return 0, err
 	}
+	return c.Conn.Run(statement, args, each)
+}
+
+func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
+	fault := e.db.fault(ctx, Asking)
 	if err := nothingDone[fault]; err != nil {
-		return nil, err
+		return err
 	}
-	return p.DB.QueryContext(ctx, query, args...)
+	err := e.Engine.Write(ctx, func(q sqldb.Tx) error {
+		if err := f(q); err != nil {
+			return err
+		}
+		late := e.db.fault(ctx, Committing)
+		if late == Lost {
+			fault = Lost
+		}
+		return nothingDone[late]
+	})
+	if err == nil && fault == Lost {
+		return errLost
+	}
+	return err
 }
