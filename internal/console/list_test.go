@@ -164,3 +164,16 @@ func TestLogAway(t *testing.T) {
 		}
 	}
 }
+
+func TestRowsOfSeveralRecipients(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	for n, words := range map[int][2]string{
+		99:                   {"and 99 more recipients", "It stands for 99 recipients"},
+		store.ManyRecipients: {"and many more recipients", "It stands for many recipients, 100 or more"},
+	} {
+		row := r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", n })
+		contains(t, b.Get("/admin"), words[0])
+		contains(t, b.Get("/admin/sends/"+row.ID.String()), words[1])
+	}
+}

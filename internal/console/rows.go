@@ -27,9 +27,12 @@ type row struct {
 	Quota []web.Pips    // what its recipient's rules say; nil: not known
 }
 
-// ToText returns the masked recipient, or "and n more recipients" for a row that stands for several.
+// ToText returns the masked recipient, or "and n more recipients" for a row that stands for several, or "and many more recipients".
 func (r row) ToText() string {
-	if r.Recipients > 0 {
+	switch {
+	case r.Recipients >= store.ManyRecipients:
+		return r.W.Get("list.recipients.many")
+	case r.Recipients > 0:
 		return r.W.Plural("list.recipients", r.Recipients)
 	}
 	return r.To

@@ -65,13 +65,12 @@ type firstRecipients struct {
 // openRow is a row in which further refusals are counted. Its Count is the number of refusals that are not in the log yet.
 type openRow struct {
 	store.Send
-	until    time.Time  // deadline: a later refusal opens a new row
-	first    bool       // the recipient is one of the first of its network
-	requests int        // all refusals counted so far, also those in the log
-	distinct *estimator // of the recipients of a shared row; else nil
+	until    time.Time               // deadline: a later refusal opens a new row
+	first    bool                    // the recipient is one of the first of its network
+	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; else nil
 }
 
-// Bounds. In memory, a row is about 1 KB and the estimator of a shared one as much again.
+// Bounds. In memory, a row is about 1 KB, and the recipients of a shared one are some 5 KB.
 const (
 	FirstOwn    = 50               // separate rows that a rule has for the first recipients of one network
 	maxFirst    = 5_000            // such rows of all networks
@@ -102,10 +101,9 @@ func (r *Batch) add(row store.Send, scope quota.Scope, now time.Time) {
 		return
 	}
 	open.Count += row.Count
-	open.requests += row.Count
 	open.RetryAfter = row.RetryAfter
-	if open.distinct != nil {
-		open.distinct.add(row.Recipient)
+	if open.distinct != nil && len(open.distinct) < store.ManyRecipients {
+		open.distinct[row.Recipient] = true
 	}
 }
 
@@ -173,7 +171,7 @@ func (r *Batch) sharedRow(row store.Send, now time.Time) *openRow {
 	}
 	open := r.open(r.shared, row, now.Add(min(max(row.RetryAfter, minOpen), maxOpen)), now)
 	if open != nil {
-		open.distinct = &estimator{}
+		open.distinct = map[recipient.Hash]bool{}
 	}
 	return open
 }
@@ -224,7 +222,7 @@ func (r *Batch) drainAll(now time.Time) (batch []store.Send, lost int) {
 // drain returns the row to write to the log, and resets its count. putBack undoes that.
 func (o *openRow) drain() store.Send {
 	if o.distinct != nil {
-		o.Recipients = min(max(1, o.distinct.estimate()), o.requests)
+		o.Recipients = len(o.distinct)
 	}
 	row := o.Send
 	o.Count = 0

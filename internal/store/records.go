@@ -117,13 +117,16 @@ type Send struct {
 	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocked longest
 	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait in the latest answer
 	Count          int               `column:"requests,refusal"`    // with Refused: how many requests the row stands for; 1 for a send
-	// with Refused: for how many recipients the row stands, estimated; 0: only for Recipient
+	// with Refused: for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
 	Recipients  int               `column:"recipients,refusal"`
 	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst kind that a provider reported later; empty: none
 	Suppression uuid.UUID         `column:"suppression_id,null,send"` // the suppression in force at Begin, so no message is sent; Nil: none
 	Forgiven    bool              `column:"forgiven"`                 // an administrator's reset forgave this send, so it no longer counts
 	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }
+
+// ManyRecipients is the largest number of recipients that is counted for one row of refusals: it stands for as many or more.
+const ManyRecipients = 100
 
 // ByLogged compares rows by LoggedAt and then ID, oldest first.
 func ByLogged(a, b Send) int {

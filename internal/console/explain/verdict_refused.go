@@ -35,8 +35,11 @@ func (c matter) refused() (what, next texts.Sentence) {
 
 // recipientCount returns a sentence about how many recipients a row stands for; nil if it stands for one.
 func (c matter) recipientCount() texts.Sentence {
-	if c.Recipients == 0 {
+	switch {
+	case c.Recipients == 0:
 		return nil
+	case c.Recipients >= store.ManyRecipients:
+		return c.text("verdict.refused.several.many")
 	}
 	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
