@@ -62,12 +62,17 @@ func (migrateCommand) Run(ctx context.Context, cfg config.Config) error {
 }
 
 type configCommand struct {
-	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead."`
+	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
+	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`
 }
 
 func (c configCommand) Run(p program) error {
-	if c.Example {
+	switch {
+	case c.Example:
 		_, err := fmt.Fprint(p.out, config.Example)
+		return err
+	case c.Schema:
+		_, err := fmt.Fprint(p.out, config.Schema)
 		return err
 	}
 	cfg, err := p.loadConfig()

@@ -88,6 +88,7 @@ func TestCommands(t *testing.T) {
 		{"doctor", mistakes, 1, "", all},
 		{"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n", "warning: SENDCODE_REDIS_URL is not set"},
 		{"config --example", mistakes, 0, "\nretention: 2160h\n|With type: twilio", ""},
+		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode ", ""},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 80, "", "party"},

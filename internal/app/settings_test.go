@@ -1,7 +1,9 @@
 package app
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"sendcode/internal/api"
@@ -14,11 +16,15 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	for _, s := range api.Scopes {
 		all = append(all, string(s))
 	}
-	if !slices.Equal(all, config.KeyScopes) {
-		t.Errorf("the API knows %v, the file %v", all, config.KeyScopes)
+	file := func(scopes ...string) (config.Config, error) {
+		yaml := fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, sha256: %064d, scopes: [%s]}]}]", 1, strings.Join(scopes, ", "))
+		return config.Load([]string{"SENDCODE_CONFIG=c"}, func(string) ([]byte, error) { return []byte(yaml), nil })
 	}
-	keys := apiKeys(config.Config{Apps: []config.App{{Name: "a", Keys: []config.Key{{Kind: config.SecretKey, Scopes: config.KeyScopes}}}}})
-	if !slices.Equal(keys[0].Scopes, api.Scopes) {
-		t.Errorf("%v", keys[0].Scopes)
+	c, err := file(all...)
+	if err != nil || !slices.Equal(apiKeys(c)[0].Scopes, api.Scopes) {
+		t.Errorf("%v, %v", c.Apps, err)
+	}
+	if _, err := file("none"); err == nil || !strings.Contains(err.Error(), strings.Join(all[:3], ", ")+" or "+all[3]) {
+		t.Errorf("the API knows %v, the file: %v", all, err)
 	}
 }

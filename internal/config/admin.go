@@ -13,11 +13,11 @@ import (
 // Admin is what the file says about the console.
 type Admin struct {
 	// For accounts with a password: `optional` or `required`.
-	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
+	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
-	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
+	TokenRole string `yaml:"token_role" default:"reader" env:"plain" oneof:"reader operator owner"`
 	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
-	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id" twice:"another token has the same id" style:"items"`
+	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id"`
 	// A provider of OpenID Connect.
 	OIDC OIDC `yaml:"oidc,omitempty"`
 }
@@ -29,7 +29,7 @@ type AdminToken struct {
 	// Of the whole token, in hex.
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
 	// `reader`, `operator` or `owner`.
-	Role string `yaml:"role" default:"reader" check:"admin_role"`
+	Role string `yaml:"role" default:"reader" oneof:"reader operator owner"`
 	// A day (its last) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 }
@@ -40,27 +40,27 @@ const FactorRequired = "required"
 // OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type OIDC struct {
 	// On the button; by default the issuer's host.
-	Title string `yaml:"title" check:"word"`
+	Title string `yaml:"title"`
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
 	// This service's ID at the provider.
-	ClientID string `yaml:"client_id" required:"yes" check:"word"`
+	ClientID string `yaml:"client_id" required:"yes"`
 	// Register exactly this; it ends in `/admin/oidc/callback`.
 	RedirectURL string `yaml:"redirect_url" required:"yes" check:"redirect_url"`
 	// By default `openid` and what `claim` needs.
-	Scopes []string `yaml:"scopes" style:"flow"`
+	Scopes []string `yaml:"scopes"`
 	// Names a person; by default `email`.
-	Claim string `yaml:"claim" check:"word"`
+	Claim string `yaml:"claim"`
 	// Roles by a claim.
-	Roles OIDCRoles `yaml:"roles,omitempty" style:"flow"`
+	Roles OIDCRoles `yaml:"roles,omitempty"`
 }
 
 // OIDCRoles gives roles to people without an account.
 type OIDCRoles struct {
 	// A text or a list.
-	Claim string `yaml:"claim" required:"yes" check:"word"`
+	Claim string `yaml:"claim" required:"yes"`
 	// The role for each value of the claim; the highest of several counts.
-	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
+	Values map[string]string `yaml:"values" keys:"oidc_value" oneof:"reader operator owner"`
 }
 
 // IsSet reports whether there is a provider.

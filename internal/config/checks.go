@@ -7,55 +7,16 @@ import (
 	"net/url"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
+	"time"
+	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 	"unicode"
 	"unicode/utf8"
 
-	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
 	"sendcode/internal/loopback"
-	"sendcode/internal/reports"
 )
-
-// checks are the checks that tags name. Each returns what is wrong with a text, or "".
-var checks = map[string]func(text string) string{
-	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
-	// An identifier that needs no quotes.
-	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
-	"mail_from": checkMailFrom, "selector": checkSelector,
-	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
-	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
-	// A token that opens the whole log is long, and fits a header.
-	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
-	"webhook_url": checkWebhookURL, "event": wordCheck(WebhookEvents, "there is no such event"),
-	"policy": checkPolicyName,
-	"name":   checkName,
-	"title":  checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
-	"scope": wordCheck(KeyScopes, "must be send, check, read or limit"),
-	// Values are never repeated: people paste the key where its hash belongs.
-	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
-	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
-	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
-	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
-	"admin_role": patternCheck(`^(reader|operator|owner)$`, "a role is reader, operator or owner"),
-	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
-	"word":       func(text string) string { return problemIf(text == "", "is empty; leave it out") },
-	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
-	"country":    checkCountry, "prefix": checkPrefix, "sender": checkSender,
-	"price_of":  func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
-	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
-	// No prefix that is watched shows more than a calling code and three digits.
-	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
-	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
-	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
-	"outcome": func(text string) string {
-		const problem = "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored"
-		return problemIf(!slices.Contains(reports.Outcomes, reports.Outcome(text)), problem)
-	},
-}
 
 // problemIf returns the problem if wrong, else "".
 func problemIf(wrong bool, problem string) string {
@@ -63,13 +24,6 @@ func problemIf(wrong bool, problem string) string {
 		return problem
 	}
 	return ""
-}
-
-// wordCheck returns a check that accepts only these words; problem is what it returns for others.
-func wordCheck(words []string, problem string) func(string) string {
-	return func(text string) string {
-		return problemIf(!slices.Contains(words, text), problem+document.DidYouMean(text, words))
-	}
 }
 
 // patternCheck returns a check that accepts what matches a regular expression; problem is what it returns for the rest.
@@ -233,3 +187,10 @@ func checkMailFrom(value string) string {
 
 // plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be exotic.
 var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
+
+// checkTimeZone returns what is wrong with the name of a zone of the IANA database, or "". "Local" is rejected, since it differs between
+// machines.
+func checkTimeZone(text string) string {
+	_, err := time.LoadLocation(text)
+	return problemIf(err != nil || text == "Local", "there is no time zone "+document.Printable(text)+"; they have names such as Asia/Shanghai")
+}

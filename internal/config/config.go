@@ -19,19 +19,18 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/config/document"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/quota"
 )
 
 // Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
-// are the reference in docs/configuration.md and in the example of `sendcode config --example`. Tags that are understood here:
+// are the reference in docs/configuration.md, in the schema and in the example of `sendcode config --example`. Tags that are understood here:
 //
 //	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
 //	unset   what an empty value means, for people
-//	reload  it can change while the service runs: yes, quiet if the log does not name it, or the name that the log has
 type Config struct {
-	builtIn bool // the default policy is the built-in one
-
 	// `host:port` of the API and the page; `:8080` is every interface.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
@@ -39,100 +38,108 @@ type Config struct {
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
 	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
-	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" mask:"url" unset:"SQLite in data_dir"`
+	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" unset:"SQLite in data_dir"`
 	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
 	// `redis://user:password@host:6379/0`; `redis+sentinel://user:password@host1,host2:26379/master/0`;
 	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
 	// for your own authorities. Redis 7.0 or later.
-	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" mask:"url" unset:"rules are counted in process"`
+	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
 	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first.
-	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" mask:"urls" unset:"the dev mailbox"`
+	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
 	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
 	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
-	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" wrong:"must be debug, info, warn or error"`
-
-	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
-	// `sendcode key --kind ring` makes one.
-	SecretKeys Secret `yaml:"secret_keys" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes one.
-	IndexKey Secret `yaml:"index_key" env:"file" check:"index_key" unset:"generated"`
-	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
-	APIKey Secret `yaml:"api_key" env:"file" check:"api_key" unset:"generated" reload:"quiet"`
-	// At least 12 characters, for `/admin`.
-	AdminPassword Secret `yaml:"admin_password" env:"file" check:"password" unset:"generated"`
-	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
-	AdminPasswordHash Secret `yaml:"admin_password_hash" env:"file" check:"password_hash"`
-	// Bearer token of the admin API, at least 20 characters.
-	AdminToken Secret `yaml:"admin_token" env:"file" check:"token"`
-	// Bearer token of `/metrics`, at least 20 characters.
-	MetricsToken Secret `yaml:"metrics_token" env:"file" check:"token"`
-	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
-	OIDCSecret Secret `yaml:"oidc_client_secret" env:"file"`
-	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes one.
-	WebhookSecrets Secret `yaml:"webhook_secrets" env:"file" check:"webhook_secrets" reload:"quiet"`
-
+	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
+	Secrets  `yaml:",inline"`
 	// A directory whose files replace those of mails and text messages.
-	Templates string `yaml:"templates" unset:"the built-in ones"`
-	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
-	Policies map[string][]Rule `yaml:"policies" keys:"policy" unique:"name" twice:"is used before" least:"rule" style:"lists" reload:"yes"`
-	// Lists of rules for [`/v1/limits`](limits.md).
-	Limits map[string][]LimitRule `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" least:"rule" style:"lists" reload:"yes"`
-	// What codes are for. `default` always exists.
-	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
-	// Tenants. `default` always exists.
-	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
+	Templates  string `yaml:"templates" unset:"the built-in ones"`
+	Reloadable `yaml:",inline"`
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
-	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
-	// How many checks may fail, for each app and channel.
-	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
-	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
-	Breaker Bound `yaml:"breaker" none:"yes" style:"flow" reload:"yes"`
-	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
-	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
-	// At most 20 recipients with a known code, to which nothing is sent.
-	TestRecipients []TestRecipient `yaml:"test_recipients" most:"20 test recipients" count:"yes" reload:"yes"`
-	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
-	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
-	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
-	Pauses []Pause `yaml:"paused" style:"flow" reload:"yes"`
-	// Recipients that get nothing after a hard bounce or a complaint.
-	Suppressions Suppressions `yaml:"suppressions" style:"flow" reload:"yes"`
-	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole months are dropped.
-	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h" zero:"0s for ever" reload:"yes"`
-	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
-	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
-	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
-	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
-	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
+	Providers []Provider `yaml:"provider_events" unique:"name"`
 	// Domains at which several spellings are one mailbox, for all callers and rules.
-	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
+	Folds []Fold `yaml:"folding" unique:"domain"`
 	// [Text messages](sms.md).
 	SMS SMS `yaml:"sms"`
-	// [Webhooks](webhooks.md) of all apps.
-	Webhooks Webhooks `yaml:"webhooks" style:"flow" reload:"yes"`
 	// The public page at `/`.
-	Page Page `yaml:"page" style:"flow"`
+	Page Page `yaml:"page"`
 	// [The console](operations.md#accounts).
 	Admin Admin `yaml:"admin"`
 
-	// Path of the YAML file.
-	File string `yaml:"-" env:"plain config"`
+	File     string   `yaml:"-"` // path of the YAML file
+	Warnings []string `yaml:"-"` // what works but deserves a sentence in the log
+}
 
-	Disposable map[string]bool `yaml:"-" reload:"disposable_domains"` // domains of DisposableFile, lower-case A-labels
-	Warnings   []string        `yaml:"-"`                             // what works but deserves a sentence in the log
+// Secrets come from variables alone, so that the file can be shared. They are never printed.
+type Secrets struct {
+	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
+	// `sendcode key --kind ring` makes one.
+	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
+	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes one.
+	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
+	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
+	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated"`
+	// At least 12 characters, for `/admin`.
+	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated"`
+	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
+	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
+	// Bearer token of the admin API, at least 20 characters.
+	AdminToken Secret `yaml:"admin_token,omitempty" env:"file" check:"token"`
+	// Bearer token of `/metrics`, at least 20 characters.
+	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
+	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
+	OIDCSecret Secret `yaml:"oidc_client_secret,omitempty" env:"file"`
+	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes one.
+	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
+}
+
+// Reloadable are the settings that can change while the service runs. Two secrets can too; see WithReloadable.
+type Reloadable struct {
+	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
+	Policies map[string][]Rule `yaml:"policies" keys:"policy" unique:"name"`
+	// Lists of rules for [`/v1/limits`](limits.md).
+	Limits map[string][]LimitRule `yaml:"limits" keys:"name" unique:"name"`
+	// What codes are for. `default` always exists.
+	Purposes map[string]Purpose `yaml:"purposes" keys:"name"`
+	// Tenants. `default` always exists.
+	Apps []App `yaml:"apps" unique:"name"`
+	// How many checks may fail, for each app and channel.
+	Checks Checks `yaml:"checks"`
+	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
+	Breaker Bound `yaml:"breaker"`
+	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
+	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
+	// At most 20 recipients with a known code, to which nothing is sent.
+	TestRecipients []TestRecipient `yaml:"test_recipients"`
+	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
+	Blocks []Block `yaml:"block"`
+	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
+	Pauses []Pause `yaml:"paused"`
+	// Recipients that get nothing after a hard bounce or a complaint.
+	Suppressions Suppressions `yaml:"suppressions"`
+	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole months are dropped.
+	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
+	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
+	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
+	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
+	DisposableFile string `yaml:"disposable_domains"`
+	// [Webhooks](webhooks.md) of all apps.
+	Webhooks Webhooks `yaml:"webhooks"`
+
+	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
+	builtIn    bool            // the default policy is the built-in one
 }
 
 // Bound is fewer than Limit events in any Window.
 type Bound struct {
 	// 1 to 100000.
-	Limit int `yaml:"limit,omitempty" required:"yes" range:"1 100000"`
+	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
-	Window time.Duration `yaml:"window,omitempty" required:"yes" range:"1s 744h"`
+	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
 }
 
 // Checks bound failed checks, beside those of a recipient.
@@ -145,13 +152,32 @@ type Checks struct {
 	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
 }
 
+// Check implements document.Checker.
+func (b *Bound) Check(p *document.Mapping) {
+	for key, other := range map[string]string{"limit": "window", "window": "limit"} {
+		if p.Given[key] == nil && p.Given[other] != nil {
+			p.AddMistake("", "%s is missing", key)
+		}
+	}
+}
+
+// Check implements document.Checker.
+func (c *Checks) Check(p *document.Mapping) {
+	for _, key := range []string{"network", "wide_network", "app"} {
+		if p.Children[key] != nil && len(p.Children[key][0].Given) == 0 {
+			p.AddMistake(key, "limit and window are missing")
+		}
+	}
+}
+
 // Purpose is what a code is for.
 type Purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	Policy string `yaml:"policy" default:"default"`
 	// Life of a code, `30s` to `10m`. A resend does not prolong it.
-	TTL  time.Duration `yaml:"ttl" default:"10m" range:"30s 10m" why:": a code may not live longer than ten minutes"`
-	Code Code          `yaml:"code"`
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 10m: a code may not live longer than ten minutes"`
+	// Its length and characters.
+	Code Code `yaml:"code"`
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
@@ -171,7 +197,7 @@ type App struct {
 	// Its name in mails, up to 64 characters; by default `name`.
 	Title string `yaml:"title" check:"title"`
 	// The sender of its mails; by default the service's.
-	MailFrom string `yaml:"mail_from" check:"mail_from" optional:"yes"`
+	MailFrom string `yaml:"mail_from" check:"mail_from"`
 	// As `templates`, for this app.
 	Templates string `yaml:"templates"`
 	// Its looks on the page and in mails.
@@ -181,7 +207,7 @@ type App struct {
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// API keys.
-	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
+	Keys []Key `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).
 	Webhook Webhook `yaml:"webhook"`
 }
@@ -189,11 +215,11 @@ type App struct {
 // Brand is how an app shows itself.
 type Brand struct {
 	// The https URL of an image, on the page only.
-	Logo string `yaml:"logo,omitempty" check:"logo" optional:"yes"`
+	Logo string `yaml:"logo,omitempty" check:"logo"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
-	Accent string `yaml:"accent,omitempty" check:"accent" optional:"yes"`
+	Accent string `yaml:"accent,omitempty" check:"accent"`
 	// The https URL of its name.
-	Home string `yaml:"home,omitempty" check:"home" optional:"yes"`
+	Home string `yaml:"home,omitempty" check:"home"`
 }
 
 // Key is one API key of an app; only its hash is kept.
@@ -207,14 +233,8 @@ type Key struct {
 	// A day (to its end in UTC) or a time.
 	Expires time.Time `yaml:"expires,omitempty"`
 	// What a secret key may do, of `send`, `check`, `read` and `limit`; by default everything.
-	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
+	Scopes []string `yaml:"scopes,omitempty" oneof:"send check read limit" unique:"yes"`
 }
-
-// Hidden reports that the key of SENDCODE_API_KEY is left out when the configuration is printed, since the file does not hold it.
-func (k *Key) Hidden() bool { return k.ID == apiKeyID }
-
-// KeyScopes are the scopes that a secret key may have.
-var KeyScopes = []string{"send", "check", "read", "limit"}
 
 // KeyKind says whether back ends or browsers use an API key.
 type KeyKind string
@@ -230,9 +250,9 @@ type Page struct {
 	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with `return_urls`.
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
-	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
+	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 	// The country of local phone numbers if the browser names no served one.
-	Country string `yaml:"country" check:"country" optional:"yes"`
+	Country string `yaml:"country" check:"country"`
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
@@ -295,4 +315,51 @@ func senderDomain(from string) string {
 		return "localhost"
 	}
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
+}
+
+// Policy returns the policy of this name; without rules if there is none.
+func (c Config) Policy(name string) quota.Policy {
+	p := quota.Policy{Name: name}
+	for _, r := range c.Policies[name] {
+		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
+	}
+	return p
+}
+
+// Reserve returns the reserves of the policy's rules, by name; nil without any.
+func (c Config) Reserve(policy string) map[string]int {
+	all := map[string]int{}
+	for _, r := range c.Policies[policy] {
+		if r.Reserve > 0 {
+			all[r.Name] = r.Reserve
+		}
+	}
+	return all
+}
+
+// BuiltInPolicy reports whether the policy is the one that completePolicies has added.
+func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == defaultName }
+
+// ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
+// loopback.
+func (c Config) ReachedByStrangers(a App) bool {
+	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) ||
+		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
+}
+
+// Folding returns the rules by which several spellings of an address are hashed as one mailbox.
+func (c Config) Folding() recipient.Folding {
+	all := recipient.Folding{}
+	for _, f := range c.Folds {
+		all[f.Domain] = recipient.Fold{PlusTags: f.PlusTags, Dots: f.Dots}
+	}
+	return all
+}
+
+// SMSEnabled reports whether text messages go to a carrier or to the dev mailbox.
+func (c Config) SMSEnabled() bool { return len(c.SMS.Carriers) > 0 || c.SMSToDevMailbox() }
+
+// SMSToDevMailbox reports whether text messages go to the dev mailbox, as mails do.
+func (c Config) SMSToDevMailbox() bool {
+	return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback()
 }

@@ -189,7 +189,7 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 		if s.label != "" {
 			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}
-		if s.key == keyAPIKey {
+		if s.key == "api_key" {
 			c.addAPIKey()
 		}
 	}
@@ -207,11 +207,11 @@ type storedSecret struct {
 
 // storedSecrets are all such secrets, in the order of their file.
 var storedSecrets = []storedSecret{
-	{keySecretKeys, "", func(c *Config) *Secret { return &c.SecretKeys }, never, checkSecretKeys, NewRingKey},
-	{keyIndexKey, "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
-	{keyAPIKey, "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool { return c.Apps[0].hasSecretKey() },
+	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, never, checkSecretKeys, NewRingKey},
+	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
+	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool { return c.Apps[0].hasSecretKey() },
 		checkAPIKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
-	{keyAdminPassword, "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
+	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 }
 

@@ -214,7 +214,7 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	if err := os.Mkdir(taken, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeSecrets(taken, map[string]string{keyAPIKey: goodKey}); err == nil {
+	if err := writeSecrets(taken, map[string]string{"api_key": goodKey}); err == nil {
 		t.Error("written over a directory")
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {

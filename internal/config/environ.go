@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/config/document"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const prefix = "SENDCODE_"
@@ -18,79 +20,86 @@ const prefix = "SENDCODE_"
 // testPrefix is left to the project's own tests; the server ignores it.
 const testPrefix = prefix + "TEST_"
 
-// The settings that are named outside of Config.
-const (
-	keyAddr              = "addr"
-	keyAdminAddr         = "admin_addr"
-	keySMTPURL           = "smtp_url"
-	keySecretKeys        = "secret_keys"
-	keyIndexKey          = "index_key"
-	keyAPIKey            = "api_key"
-	keyAdminPassword     = "admin_password"
-	keyAdminPasswordHash = "admin_password_hash"
-	keyWebhookSecrets    = "webhook_secrets"
-	keyConfig            = "config"
-)
-
 // variable is one setting that the environment may give.
 type variable struct {
-	key   string
-	index []int // of its field in Config
-	tag   reflect.StructTag
+	key    string // its path in the file
+	kind   string // plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas)
+	secret bool   // only the environment may give it
 }
 
-var variables = variablesOf(reflect.TypeFor[Config](), nil)
+// keyFile is the variable that names the file.
+const keyFile = "config"
 
-// variablesOf returns the variables that the tags env of a struct name, also in the structs within it. A field of an inner struct has a
-// name of its own in the environment.
-func variablesOf(t reflect.Type, index []int) (all []variable) {
-	for i := range t.NumField() {
-		f, at := t.Field(i), append(index[:len(index):len(index)], i)
-		env, found := f.Tag.Lookup("env")
-		switch {
-		case found:
-			_, key, renamed := strings.Cut(env, " ")
-			if !renamed {
-				key, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
-			}
-			all = append(all, variable{key, at, f.Tag})
-		case f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type):
-			all = append(all, variablesOf(f.Type, at)...)
+var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"})
+
+// variablesOf returns the variables that the tags env of a struct name, also in the structs within it.
+func variablesOf(t reflect.Type, path string) (all []variable) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if kind, found := f.Tag.Lookup("env"); found {
+			all = append(all, variable{at, kind, f.Type == reflect.TypeFor[Secret]()})
+		} else if f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type) {
+			all = append(all, variablesOf(f.Type, strings.TrimSuffix(at, "."))...)
 		}
 	}
 	return all
 }
 
-// field returns the field of c that the variable sets.
-func (v variable) field(c *Config) reflect.Value {
-	return reflect.ValueOf(c).Elem().FieldByIndex(v.index)
+// node returns a value as the file would give it.
+func (d *source) node(v variable, s setting) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s.value)
+	if v.kind == "list" {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for text := range strings.SplitSeq(s.value, ",") {
+			n.Content = append(n.Content, d.node(variable{}, setting{text, s.where}))
+		}
+	}
+	d.Others[n] = s.where
+	return n
 }
 
-// kind returns plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas).
-func (v variable) kind() string {
-	kind, _, _ := strings.Cut(v.tag.Get("env"), " ")
-	return kind
-}
-
-// isSecret reports whether only the environment may give the variable, so that the YAML file can be shared.
-func (v variable) isSecret() bool {
-	return reflect.TypeFor[Config]().FieldByIndex(v.index).Type == reflect.TypeFor[Secret]()
+// override sets a key of a mapping, or one in a mapping within it such as admin.token_role, to another node.
+func override(n *yaml.Node, key string, value *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return // a mistake, which is found when it is decoded
+	}
+	key, inner, nested := strings.Cut(key, ".")
+	i := slices.IndexFunc(n.Content, func(name *yaml.Node) bool { return name.Value == key })
+	if nested {
+		outer := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		if i >= 0 && !document.IsNull(n.Content[i+1]) {
+			outer = n.Content[i+1]
+		}
+		override(outer, inner, value)
+		value = outer
+	}
+	if i >= 0 {
+		n.Content[i+1] = value
+		return
+	}
+	name := &yaml.Node{}
+	name.SetString(key)
+	n.Content = append(n.Content, name, value)
 }
 
 // envName returns the name of a setting's variable.
-func envName(key string) string { return prefix + strings.ToUpper(key) }
+func envName(key string) string { return prefix + shortName(key) }
+
+func shortName(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
 // setting is a value with the place that it came from.
 type setting struct {
 	value, where string
 }
 
-// readEnviron stores the values of variables, and of the files that the variables …_FILE name. Empty variables count as missing, because
-// container tools pass them. White space around is trimmed, since editors end a file with a line break.
-func (d *loader) readEnviron() {
+// readEnviron returns the values of variables, and of the files that the variables …_FILE name, by key. Empty variables count as missing,
+// because container tools pass them. White space around is trimmed, since editors end a file with a line break.
+func (d *source) readEnviron() map[string]setting {
 	d.reportUnknown()
+	given := map[string]setting{}
 	for _, v := range variables {
-		d.Skip[v.key] = v.isSecret()
 		s := d.readSetting(v)
 		switch {
 		case s.value == "":
@@ -101,16 +110,17 @@ func (d *loader) readEnviron() {
 		case strings.ContainsFunc(s.value, document.IsControl):
 			d.Errs.Add(s.where, "contains a line break or another control character")
 		default:
-			d.given[v.key], d.Skip[v.key] = s, true
+			given[v.key] = s
 		}
 	}
+	return given
 }
 
 // readSetting returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
-func (d *loader) readSetting(v variable) setting {
+func (d *source) readSetting(v variable) setting {
 	name := envName(v.key)
 	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
-	if path == "" || v.kind() != "file" {
+	if path == "" || v.kind != "file" {
 		return setting{value, name}
 	}
 	if value != "" {
@@ -139,12 +149,12 @@ func environMap(environ []string) map[string]string {
 }
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
-func (d *loader) reportUnknown() {
+func (d *source) reportUnknown() {
 	var known []string // without the prefix, which every name has in common
 	for _, v := range variables {
-		known = append(known, strings.ToUpper(v.key))
-		if v.kind() == "file" {
-			known = append(known, strings.ToUpper(v.key)+"_FILE")
+		known = append(known, shortName(v.key))
+		if v.kind == "file" {
+			known = append(known, shortName(v.key)+"_FILE")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.environ)) {

@@ -2,10 +2,13 @@ package config
 
 import (
 	"reflect"
-	"strings"
+	"regexp"
 	"time"
 
+	"sendcode/internal/brand"
 	"sendcode/internal/config/document"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Errors is everything that is wrong with a configuration.
@@ -15,18 +18,26 @@ type Errors = document.Errors
 // over the defaults. The error is an *document.Errors with everything that is wrong. Load opens no port and no
 // connection; it reads the file, and those of the …_FILE variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
-	errs := &document.Errors{}
-	c := document.Defaults[Config]()
-	d := &loader{config: &c, readFile: readFile, environ: environMap(environ), given: map[string]setting{}, bounded: map[string]bool{}}
-	d.Decoder = &document.Decoder{Errs: errs, Checks: checks, Skip: map[string]bool{}, Owner: d}
-	d.readEnviron()
-	d.Name = document.Printable(d.given[keyConfig].value)
-	d.root = &document.Mapping{Decoder: d.Decoder}
-	d.decodeFile(d.given[keyConfig])
-	d.applyEnviron()
+	var c Config
+	from := &source{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
+	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checks, Others: map[*yaml.Node]string{}, Owner: from}
+	d := &loader{from, &c, nil}
+	given := d.readEnviron()
+	file := d.parseFile(given[keyFile])
+	for _, v := range variables {
+		if key, _ := document.Entry(file, v.key); v.secret && key != nil {
+			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+			override(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+		}
+		if s, found := given[v.key]; found && v.key != keyFile {
+			override(file, v.key, d.node(v, s))
+		}
+	}
+	d.root = d.DecodeStruct(file, "", reflect.ValueOf(&c).Elem())
+	c.File = given[keyFile].value
 	d.complete()
 	d.checkCombinations()
-	if err := errs.OrNil(); err != nil {
+	if err := d.Errs.OrNil(); err != nil {
 		return Config{}, err
 	}
 	c.addAPIKey()
@@ -36,89 +47,68 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 
 // loader is the state of one Load.
 type loader struct {
-	*document.Decoder
-	config   *Config
-	readFile func(string) ([]byte, error)
-	environ  map[string]string  // all variables: the file may name one that holds a secret
-	given    map[string]setting // by the environment
-	root     *document.Mapping  // of the file
-
-	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
-	references []reference
+	*source
+	config *Config
+	root   *document.Mapping // of the file, with what the environment gives
 }
 
-// reference is a name that must be declared somewhere.
-type reference struct {
-	kind, name, where string // kind is "policy", "purpose" or "app"
-}
-
-// loaderOf returns the loader of the file that a mapping is in.
-func loaderOf(p *document.Mapping) *loader { return p.Owner.(*loader) }
-
-// addReference notes that the value of a key names a policy, purpose or app; complete checks that it exists.
-func addReference(p *document.Mapping, kind, key, name string) {
-	d := loaderOf(p)
-	d.references = append(d.references, reference{kind, name, p.LocationOf(key)})
-}
-
-// decodeFile decodes the YAML file, if there is one, except for secrets and what the environment gives.
-func (d *loader) decodeFile(from setting) {
-	if from.value == "" {
-		return
-	}
-	content, err := d.readFile(from.value)
-	if err != nil {
-		d.Errs.Add(from.where, "%s cannot be read: %s", document.Printable(from.value), reasonWithoutPath(err))
-		return
-	}
-	n := d.Parse(content)
-	if n == nil {
-		return
-	}
-	d.root = d.DecodeStruct(n, "", reflect.ValueOf(d.config).Elem())
-	for _, v := range variables {
-		if v.isSecret() && d.root.Given[v.key] != nil {
-			d.root.AddMistake(v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+// parseFile returns the root of the YAML file; an empty mapping if there is none.
+func (d *loader) parseFile(from setting) *yaml.Node {
+	d.Name = document.Printable(from.value)
+	if from.value != "" {
+		content, err := d.readFile(from.value)
+		if err != nil {
+			d.Errs.Add(from.where, "%s cannot be read: %s", d.Name, reasonWithoutPath(err))
+		} else if n := d.Parse(content); n != nil {
+			return n
 		}
 	}
-}
-
-// applyEnviron sets the fields that the environment gives.
-func (d *loader) applyEnviron() {
-	for _, v := range variables {
-		s, found := d.given[v.key]
-		if !found {
-			continue
-		}
-		set := func(field reflect.Value, text string) bool {
-			problem := d.ParseInto(field, v.tag, strings.TrimSpace(text))
-			if problem != "" {
-				d.Errs.Add(s.where, "%s", problem)
-			}
-			return problem == ""
-		}
-		field := v.field(d.config)
-		if v.kind() != "list" {
-			set(field, s.value)
-			continue
-		}
-		field.SetZero()
-		for text := range strings.SplitSeq(s.value, ",") {
-			if one := reflect.New(field.Type().Elem()).Elem(); set(one, text) {
-				field.Set(reflect.Append(field, one))
-			}
-		}
-	}
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 }
 
 // locationOf returns where a setting is given: its variable, or its line of the file.
 func (d *loader) locationOf(key string) string {
-	s, found := d.given[key]
-	switch {
-	case found:
-		return s.where
-	case d.root.Given[key] != nil:
+	if d.root.Given[key] != nil {
 		return d.root.LocationOf(key)
 	}
 	return envName(key)
+}
+
+// checks are the checks that tags name. Each returns what is wrong with a text, or "".
+var checks = map[string]func(text string) string{
+	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
+	// An identifier that needs no quotes.
+	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
+	"mail_from": checkMailFrom, "selector": checkSelector,
+	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
+	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
+	// A token that opens the whole log is long, and fits a header.
+	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	"webhook_url": checkWebhookURL,
+	"policy":      checkPolicyName, "time_zone": checkTimeZone,
+	"name":  checkName,
+	"title": checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	// Values are never repeated: people paste the key where its hash belongs.
+	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
+	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
+	"proxy":      networkCheck("would trust every client, and let each choose the address that the rules look at"),
+	"callee":     networkCheck("would let events go to every machine that this one can reach; name networks"),
+	"secure_url": checkSecureURL, "redirect_url": checkConsoleCallback,
+	"oidc_value": func(text string) string { return problemIf(text == "", "a value that is empty gives no role") },
+	"country":    checkCountry, "sender": checkSender,
+	"prefix": patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin"),
+	"domain": func(text string) string {
+		return problemIf(parseMailDomain(text) == "", document.Printable(text)+" is not a domain")
+	},
+	"regexp": func(text string) string {
+		_, err := regexp.Compile(text)
+		return problemIf(err != nil, "is no regular expression")
+	},
+	"price_of":  func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
+	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
+	// No prefix that is watched shows more than a calling code and three digits.
+	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
+	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
+	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 }

@@ -58,7 +58,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"api_key: sk_hidden":                        "c.yaml:1: api_key: is a secret and does not belong in this file; give SENDCODE_API_KEY or SENDCODE_API_KEY_FILE",
 
 		"policies: [a]":     "c.yaml:1: policies: must be key: value pairs",
-		"policies: {p: []}": "c.yaml:1: policies.p: there is no rule",
+		"policies: {p: []}": "c.yaml:1: policies.p: is empty; leave it out",
 		rule("name: A b, scope: ip, limit: 1, window: 1h"):                                                                      "c.yaml:4: policies.p[1].name: is not of the form",
 		rule("name: a, scope: ip, limit: 1"):                                                                                    "c.yaml:4: policies.p[1]: window is missing",
 		rule("name: a, scope: ip, limit: 1, window: 60"):                                                                        "c.yaml:4: policies.p[1].window: needs a unit: s, m or h, as in 60s",
@@ -82,7 +82,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		rule("name: a, scope: ip, limit: 0, window: 1h"):                    "c.yaml:4: policies.p[1].limit: 0 is not within 1 and",
 		"purposes: {x: {ttl: 601s}}":                                        "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes",
 
-		"apps: [{name: a}, {name: a}]":                                                                                           "c.yaml:1: apps[1].name: there is another app with this name",
+		"apps: [{name: a}, {name: a}]":                                                                                           "c.yaml:1: apps[1].name: a is there twice",
 		key("id: a, kind: secret, expires: tomorrow, sha256: " + hash):                                                           "c.yaml:2: apps[0].keys[0].expires: is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z",
 		key("id: a, kind: secret, scopes: [sned], sha256: " + hash):                                                              "c.yaml:2: apps[0].keys[0].scopes[0]: must be send, check, read or limit, did you mean send?",
 		key("id: a, kind: secret, scopes: [], sha256: " + hash):                                                                  "c.yaml:2: apps[0].keys[0].scopes: names no scope; leave it out for all of them",
@@ -90,13 +90,19 @@ func TestMistakesOfTheFile(t *testing.T) {
 		key("id: api_key, kind: secret, sha256: " + hash):                                                                        "c.yaml:2: apps[0].keys[0].id: is the id of SENDCODE_API_KEY; choose another",
 		app("keys: [{id: a, kind: secret, sha256: " + hash + "}, {id: b, kind: public, sha256: " + strings.ToUpper(hash) + "}]"): "c.yaml:2: apps[0].keys[1].sha256: another key has the same hash",
 
-		"trusted_proxies: 10.0.0.0/8":  "c.yaml:1: trusted_proxies: must be a list",
+		"apps: shop":                   "c.yaml:1: apps: must be a list",
 		"trusted_proxies: [0.0.0.0/0]": "c.yaml:1: trusted_proxies[0]: would trust every client, and let each choose the address that the rules look at",
 		"smtp_url: smtp://mail.example\nmail_from: a@mail.example\npage: {channels: [sms]}": "c.yaml:3: page.channels[0]: sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere",
 		"page: {country: DE}\nsms: {countries: [US]}":                                       "c.yaml:1: page.country: DE is not among the countries of sms",
-		"spellings: {limit: 20}":                "spellings: window is missing",
-		"breaker: {limit: 100001, window: 60s}": "breaker.limit: must be from 1 to 100000",
-		"requests_per_minute: -1":               "must be from 1 to 1000000, or 0 for no limit",
+		"spellings: {limit: 20}":                                "spellings: window is missing",
+		"breaker: {limit: '', window: 1h}":                      "breaker: limit is missing",
+		"checks: {network: {}}":                                 "checks.network: limit and window are missing",
+		"apps: [{name: ''}]":                                    "apps[0]: name is missing",
+		key("id: a, kind: secret, scopes: '', sha256: " + hash): "keys[0].scopes: is empty; leave it out",
+		"trusted_proxies: [10.0.0.0/8, '']":                     "trusted_proxies[1]: is empty; leave it out",
+		"admin: [1]":                                            "c.yaml:1: admin: must be key: value pairs",
+		"breaker: {limit: 100001, window: 60s}":                 "breaker.limit: must be from 1 to 100000",
+		"requests_per_minute: -1":                               "must be from 1 to 1000000, or 0 for no limit",
 		"limits: {a: [{name: b, key: [a, b, c, d, e, f, g, h, i], limit: 1, window: 1s}]}": "key: must name 1 to 8 keys",
 		"limits: {a: [{name: b, key: x, limit: 1}]}":                                       "window, per or days is missing",
 		"limits: {a: [{name: b, key: x, limit: 1, window: 1s, time_zone: UTC}]}":           "goes together with per or days only",
@@ -106,7 +112,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		rule("name: a, scope: ip, limit: many, window: 1h"):                                "c.yaml:4: policies.p[1].limit: must be a whole number",
 		rule("name: a, scope: ip, limit: 1, window: 1500ms"):                               "c.yaml:4: policies.p[1].window: must be whole seconds",
 		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"):                   "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; ",
-		"page: {channels: [email, fax]}":                                                   "c.yaml:1: page.channels[1]: fax is no channel; there are email and sms",
+		"page: {channels: [email, fax]}":                                                   "c.yaml:1: page.channels[1]: must be email or sms",
 		"page: {app: defalt}":                                                              "c.yaml:1: page.app: there is no app defalt, did you mean default?",
 	})
 	both := fmt.Sprintf("apps: [{name: shop, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf(goodKey))
@@ -117,7 +123,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 func TestMistakesDoNotBreedOthers(t *testing.T) {
 	_, err := loadYAML("policies: {default: [], p: [1]}\npurposes: {x: {policy: p}, y: }", "SENDCODE_ADDR=x", "SENDCODE_CONFIG=c.yaml")
 	want := []string{
-		"c.yaml:1: policies.default: there is no rule",
+		"c.yaml:1: policies.default: is empty; leave it out",
 		"c.yaml:1: policies.p[0]: must be key: value pairs",
 		"SENDCODE_ADDR: must be host:port, as in 127.0.0.1:8080",
 	}

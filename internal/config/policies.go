@@ -35,7 +35,7 @@ type Allowance struct {
 	// Instead of `window`: this many calendar dates up to today, 1 to 31.
 	Days int `yaml:"days,omitempty"`
 	// The time zone of `per` and `days`, such as `Asia/Shanghai`; by default UTC.
-	Zone *time.Location `yaml:"time_zone,omitempty"`
+	Zone string `yaml:"time_zone,omitempty" check:"time_zone"`
 	// Sliding: `1s` to `744h`.
 	Window time.Duration `yaml:"window,omitempty"`
 	// `enforce` (the default), or `observe`: the rule counts and never refuses.
@@ -46,10 +46,10 @@ const observe = "observe"
 
 // quotaRule returns a rule of this name and scope for the limiter.
 func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
-	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days, Zone: a.Zone}
+	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days}
 	q.Observe = a.Mode == observe
-	if q.Calendar() && q.Zone == nil {
-		q.Zone = time.UTC
+	if q.Calendar() || a.Zone != "" {
+		q.Zone, _ = time.LoadLocation(a.Zone) // checked when it was read; "" is UTC
 	}
 	return q
 }
@@ -82,7 +82,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 func (r *Rule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
-	seen := loaderOf(p).bounded
+	seen := sourceOf(p).bounded
 	switch {
 	case p.Given["reserve"] == nil || p.Faulty["reserve"]:
 	case r.Scope != quota.Recipient && r.Scope != "":
@@ -106,36 +106,6 @@ func (r *Rule) Check(p *document.Mapping) {
 	}
 }
 
-// Policy returns the policy of this name; without rules if there is none.
-func (c Config) Policy(name string) quota.Policy {
-	p := quota.Policy{Name: name}
-	for _, r := range c.Policies[name] {
-		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
-	}
-	return p
-}
-
-// Reserve returns the reserves of the policy's rules, by name; nil without any.
-func (c Config) Reserve(policy string) map[string]int {
-	all := map[string]int{}
-	for _, r := range c.Policies[policy] {
-		if r.Reserve > 0 {
-			all[r.Name] = r.Reserve
-		}
-	}
-	return all
-}
-
-// BuiltInPolicy reports whether the policy is the one that completePolicies has added.
-func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == defaultName }
-
-// ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
-// loopback.
-func (c Config) ReachedByStrangers(a App) bool {
-	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) ||
-		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
-}
-
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
 func checkPolicyName(name string) string {
 	if err := (quota.Policy{Name: name, Rules: []quota.Rule{failuresRule.quotaRule(failuresName, quota.Failures)}}).Validate(); err != nil {
@@ -147,31 +117,6 @@ func checkPolicyName(name string) string {
 // failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. It is added to each policy
 // that limits recipients and has no rule with scope failures.
 var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
-
-// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient, with a
-// reserve if strangers' browsers reach an app. It also adds failuresRule to the policies that need it.
-func (d *loader) completePolicies() {
-	c := d.config
-	if c.Policies == nil {
-		c.Policies = map[string][]Rule{}
-	}
-	if _, given := c.Policies[defaultName]; !given {
-		c.Policies[defaultName] = []Rule{
-			{Name: "minute", Scope: quota.Recipient, Allowance: Allowance{Limit: 1, Window: time.Minute}},
-			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
-			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
-		}
-		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.ReachedByStrangers) {
-			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
-		}
-	}
-	for name, rules := range c.Policies {
-		bounded := slices.ContainsFunc(rules, func(r Rule) bool { return r.Scope == quota.Failures })
-		if limitsRecipients(rules) && !bounded {
-			c.Policies[name] = append(rules, failuresRule)
-		}
-	}
-}
 
 // limitsRecipients reports whether one of the rules is enforced, with scope recipient.
 func limitsRecipients(rules []Rule) bool {
@@ -188,7 +133,7 @@ type LimitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`
 	// The key that the rule counts by, or several: the same values of all count together.
-	Keys      []string `yaml:"key" required:"yes" single:"yes" check:"name" unique:"yes" style:"flow"`
+	Keys      []string `yaml:"key" required:"yes" check:"name" unique:"yes"`
 	Allowance `yaml:",inline"`
 }
 

@@ -23,8 +23,8 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 //go:embed example.yaml
 var Example string
 
-// encoder has the masks that tags name.
-var encoder = document.Encoder{"url": maskURL, "urls": maskURLs}
+// encoder masks the passwords of URLs.
+var encoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL, "smtp_url": maskURLs}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no passwords. If no URL has a
 // password, the result is a configuration file with the same meaning.
@@ -38,34 +38,36 @@ func (c Config) YAML() string {
 	return printHead + body.String() + c.secretsComment()
 }
 
-// yamlNode returns the configuration as YAML, with comments on the empty settings.
+// yamlNode returns the configuration as YAML, with comments on the empty settings. Single recipients are only counted, since no output
+// shows a whole address. The key of SENDCODE_API_KEY is left out, since the file does not hold it.
 func (c Config) yamlNode() *yaml.Node {
-	v := reflect.ValueOf(&c).Elem()
-	root := encoder.EncodeStruct(v)
+	shown := c
+	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
+	shown.Blocks = slices.DeleteFunc(slices.Clone(c.Blocks), func(b Block) bool { return b.Domain == "" && b.Prefix == "" })
+	for i, a := range c.Apps {
+		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k Key) bool { return k.ID == apiKeyID })
+	}
+	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "block": len(c.Blocks) - len(shown.Blocks)}
+	v := reflect.ValueOf(&shown).Elem()
+	root := encoder.Encode(v)
 	all, _ := document.Fields(v)
 	for _, f := range all {
-		if _, value := mappingEntry(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
+		_, value := document.Entry(root, f.Name)
+		if value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
 			value.LineComment = f.Tag.Get("unset")
 		}
+		if hidden[f.Name] > 0 {
+			value.LineComment = strconv.Itoa(hidden[f.Name]) + " more, not shown"
+		}
 	}
-	_, texts := mappingEntry(root, "sms")
-	switch _, carriers := mappingEntry(texts, "carriers"); {
+	_, texts := document.Entry(root, "sms")
+	switch _, carriers := document.Entry(texts, "carriers"); {
 	case c.SMSToDevMailbox():
 		carriers.LineComment = "the dev mailbox"
 	case len(c.SMS.Carriers) == 0:
 		carriers.LineComment = "none: there are no text messages"
 	}
 	return root
-}
-
-// mappingEntry returns the name and the value of a key in a mapping; nil if it is not there.
-func mappingEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i], n.Content[i+1]
-		}
-	}
-	return nil, nil
 }
 
 // Format prints YAML by every verb, so that a Config that is printed shows no secret.
@@ -82,23 +84,21 @@ func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
 	missing := c.missingSecrets()
-	for _, v := range variables {
-		secret, ok := v.field(&c).Interface().(Secret)
-		if !ok {
-			continue
-		}
+	all, _ := document.Fields(reflect.ValueOf(&c.Secrets).Elem())
+	for _, f := range all {
+		secret, key := f.Value.Interface().(Secret), f.Name
 		state := "not set"
 		switch {
-		case slices.ContainsFunc(missing, func(s storedSecret) bool { return s.key == v.key }):
+		case slices.ContainsFunc(missing, func(s storedSecret) bool { return s.key == key }):
 			state = "generated once in data_dir"
-		case secret.IsSet() && v.key == keySecretKeys:
+		case secret.IsSet() && key == "secret_keys":
 			state = "set, " + countEntries(secret, "key")
-		case secret.IsSet() && v.key == keyWebhookSecrets:
+		case secret.IsSet() && key == "webhook_secrets":
 			state = "set, " + countEntries(secret, "secret")
 		case secret.IsSet():
 			state = "set"
 		}
-		fmt.Fprintf(&b, "#   %s: %s\n", envName(v.key), state)
+		fmt.Fprintf(&b, "#   %s: %s\n", envName(key), state)
 	}
 	return b.String()
 }
@@ -111,3 +111,8 @@ func countEntries(list Secret, noun string) string {
 	}
 	return strconv.Itoa(n) + " " + noun
 }
+
+// Schema is the JSON Schema (2020-12) of the file, by which editors complete and check it.
+//
+//go:embed schema.json
+var Schema string

@@ -32,9 +32,9 @@ func (s *SecretSource) Check(p *document.Mapping) {
 	case strings.HasPrefix(s.SecretEnv, prefix):
 		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
 	case s.SecretEnv != "":
-		s.setSecret(p, "secret_env", loaderOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
+		s.setSecret(p, "secret_env", sourceOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
 	case s.SecretFile != "":
-		content, err := loaderOf(p).readFile(s.SecretFile)
+		content, err := sourceOf(p).readFile(s.SecretFile)
 		if err != nil {
 			p.AddMistake("secret_file", "%s cannot be read: %s", document.Printable(s.SecretFile), reasonWithoutPath(err))
 			return

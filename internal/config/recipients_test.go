@@ -36,9 +36,9 @@ func TestMistakesOfRecipients(t *testing.T) {
 	one := func(to string) string { return "test_recipients: [{" + to + ", code: '123456', expires: 2027-01-31}]" }
 	refused(t, map[string]string{
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456'}]": "expires is missing",
-		one("channel: fax, to: a@b.example"):                                   "channel must be email or sms",
+		one("channel: fax, to: a@b.example"):                                   "test_recipients[0].channel: must be email or sms",
 		one("channel: email, to: hidden"):                                      "to is not a recipient of the channel email",
-		many:                                                                   "c.yaml:22: test_recipients[20]: there may be 20 test recipients at most",
+		many:                                                                   "c.yaml:2: test_recipients: there may be 20 at most",
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, " +
 			"{channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",
 		"folding: [{plus_tags: true}]":                                                                  "c.yaml:1: folding[0]: domain is missing",
@@ -46,7 +46,8 @@ func TestMistakesOfRecipients(t *testing.T) {
 		"folding: [{domain: b.a, dots: true}, {domain: B.a, dots: true}]":                               "b.a is there twice",
 		one("channel: email, to: re.viewer@gmail.com") + "\nfolding: [{domain: gmail.com, dots: true}]": "to is folded into another address",
 		"block: [{domain: a.example, prefix: +1}]":                                                      "must have exactly one of",
-		"block: [{to: a@b.example}]":                                                                    "channel must be email or sms",
+		"block: [{to: a@b.example}]":                                                                    "channel is missing: email or sms",
+		"block: [{to: ''}]":                                                                             "must have exactly one of",
 		"block: [{domain: 'a b'}]":                                                                      "is not a domain",
 		"block: [{domain: a.example, channel: email}]":                                                  "`channel` is allowed only with `to`",
 		"disposable_domains: /none":                                                                     "/none cannot be read: file does not exist",

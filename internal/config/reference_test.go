@@ -89,7 +89,7 @@ func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []desc
 		case option == "inline" && inner.Kind() == reflect.Struct:
 			all = append(all, describe(t, inner, path, deep)...)
 			continue
-		case name == "" || name == "-" || f.Type == reflect.TypeFor[Secret]():
+		case name == "" || name == "-":
 			continue
 		case text != "":
 			all = append(all, described{path + name, text, f})
@@ -117,7 +117,7 @@ func element(of reflect.Type) reflect.Type {
 func fileList(t *testing.T) (text string) {
 	t.Helper()
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", false) {
-		if d.field.Tag.Get("env") == "" {
+		if d.field.Tag.Get("env") == "" && d.field.Type != reflect.TypeFor[Secret]() {
 			text += row("`"+d.key+"`", d.field, d.meaning)
 		}
 	}
@@ -126,19 +126,19 @@ func fileList(t *testing.T) (text string) {
 
 func variablesList(t *testing.T) (text string) {
 	t.Helper()
+	all := map[string]described{keyFile: {meaning: "Path of the YAML file."}}
+	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
+		all[d.key] = d
+	}
 	for _, v := range variables {
-		of, f := reflect.TypeFor[Config](), reflect.TypeFor[Config]().FieldByIndex(v.index)
-		if len(v.index) > 1 {
-			of = of.Field(v.index[0]).Type
-		}
 		name := "`" + envName(v.key) + "`"
-		if v.kind() == "file" {
+		if v.kind == "file" {
 			name += "*"
 		}
-		if v.isSecret() || strings.Contains(v.tag.Get("env"), " ") {
+		if v.secret || v.key == keyFile || strings.Contains(v.key, ".") {
 			name += "†"
 		}
-		text += row(name, f, comments(t)[of.String()+"."+f.Name])
+		text += row(name, all[v.key].field, all[v.key].meaning)
 	}
 	return text
 }
@@ -195,7 +195,7 @@ func exampleFile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := encoder.EncodeStruct(reflect.ValueOf(&c).Elem())
+	root := c.yamlNode()
 	annotate(t, root, reflect.TypeFor[Config]())
 	var body strings.Builder
 	for i := 0; i < len(root.Content); i += 2 {
@@ -206,7 +206,9 @@ func exampleFile(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	return "# All settings of the file that SENDCODE_CONFIG names, with what holds by default. Leave out what you do not change.\n" +
+	return "# yaml-language-server: $schema=schema.json\n" +
+		"# Editors complete by this schema; `sendcode config --schema > schema.json` writes it.\n\n" +
+		"# All settings of the file that SENDCODE_CONFIG names, with what holds by default. Leave out what you do not change.\n" +
 		"# docs/configuration.md, docs/sms.md and docs/provider-events.md say more.\n" + body.String()
 }
 
@@ -214,11 +216,14 @@ func exampleFile(t *testing.T) string {
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {
-		key, value := mappingEntry(n, d.key)
+		if d.field.Type == reflect.TypeFor[Secret]() {
+			continue
+		}
+		key, value := document.Entry(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		switch {
-		case inner.Kind() != reflect.Struct || document.IsScalar(inner):
-		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:
+		case inner.Kind() != reflect.Struct || document.IsScalar(inner) || of == reflect.TypeFor[Checks]():
+		case value != nil && len(value.Content) > 0 && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:
 			text += keysOf(t, inner, "  ")

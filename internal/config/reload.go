@@ -4,24 +4,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"sendcode/internal/config/document"
 )
 
-// reloadable are the fields of Config that can change while the service runs.
-var reloadable = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Config]()), func(f reflect.StructField) bool {
-	return f.Tag.Get("reload") == ""
-})
-
-// WithReloadable returns c with those settings of next that can change while the service runs. A generated API key stays unless next
-// has a key in its place.
+// WithReloadable returns c with those settings of next that can change while the service runs: Reloadable, the API key and the secrets of
+// webhooks. A generated API key stays unless next has a key in its place.
 func (c Config) WithReloadable(next Config) Config {
-	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
 	key := c.APIKey
-	for _, f := range reloadable {
-		into.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
-	}
-	c.Warnings = next.Warnings
+	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey, next.WebhookSecrets
 	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
 		return c // the hash of next.APIKey is among the apps' keys already
 	}
@@ -31,34 +20,35 @@ func (c Config) WithReloadable(next Config) Config {
 }
 
 // ReloadableChanges returns the names of the settings that can change while the service runs and that differ in next.
-func (c Config) ReloadableChanges(next Config) (parts []string) {
-	a, b := reflect.ValueOf(c), reflect.ValueOf(next)
-	for _, f := range reloadable {
-		name := f.Tag.Get("reload")
-		if name == "yes" {
-			name, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
-		}
-		if name != "quiet" && !reflect.DeepEqual(a.FieldByIndex(f.Index).Interface(), b.FieldByIndex(f.Index).Interface()) {
-			parts = append(parts, name)
-		}
+func (c Config) ReloadableChanges(next Config) []string {
+	names := changes(c.Reloadable, next.Reloadable)
+	if !reflect.DeepEqual(c.Disposable, next.Disposable) && !slices.Contains(names, "disposable_domains") {
+		names = append(names, "disposable_domains")
 	}
-	return parts
+	return names
 }
 
 // RestartChanges returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
 // them, without generated secrets, which would look like a change.
-func (c Config) RestartChanges(next Config) (names []string) {
-	all, _ := document.Fields(reflect.ValueOf(&c).Elem())
-	others, _ := document.Fields(reflect.ValueOf(&next).Elem())
-	for i, f := range all {
-		if f.Tag.Get("reload") != "" || reflect.DeepEqual(f.Value.Interface(), others[i].Value.Interface()) {
-			continue
+func (c Config) RestartChanges(next Config) []string {
+	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
+	names := append(changes(c, next), changes(c.Secrets, next.Secrets)...)
+	for _, v := range variables {
+		if i := slices.Index(names, v.key); i >= 0 && v.kind != "list" {
+			names[i] = envName(v.key)
 		}
-		name := f.Name
-		if env := f.Tag.Get("env"); env == "plain" || env == "file" {
-			name = envName(name)
+	}
+	return names
+}
+
+// changes returns the keys of the fields that differ between two structs.
+func changes[T any](a, b T) (names []string) {
+	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range before.NumField() {
+		name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("yaml"), ",")
+		if name != "" && name != "-" && !reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+			names = append(names, name)
 		}
-		names = append(names, name)
 	}
 	return names
 }

@@ -18,7 +18,7 @@ func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
 	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps checks breaker spellings block paused "+
-		"suppressions retention requests_per_minute webhooks disposable_domains")
+		"suppressions retention requests_per_minute disposable_domains webhooks")
 	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)
 	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "), "SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DATA_DIR "+
@@ -26,8 +26,8 @@ func TestWithReloadable(t *testing.T) {
 		"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
-	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "), "SENDCODE_SMTP_URL SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
-		"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET admin")
+	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "), "SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
+		"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
 	of := func(yaml string) Config {
 		return must(t, "test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: "+yaml+"}]")
 	}

@@ -46,9 +46,6 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 // LogValue returns String, so that slog does not show the value.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Hidden returns true: a secret is left out when the configuration is printed.
-func (s Secret) Hidden() bool { return true }
-
 // UnmarshalText sets the secret to the text.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))

@@ -7,10 +7,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"sendcode/internal/config/document"
 	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
+	"sendcode/quota"
 )
 
 // Check implements document.Checker.
@@ -109,10 +111,16 @@ func (d *loader) completeApps() {
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
+// maxTestRecipients have a code that is known.
+const maxTestRecipients = 20
+
 // checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code
 // must be known for exactly one address.
 func (d *loader) checkRecipients() {
 	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
+	if len(c.TestRecipients) > maxTestRecipients {
+		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
+	}
 	for i, t := range c.TestRecipients {
 		at := d.root.Children["test_recipients"][i]
 		switch {
@@ -162,18 +170,18 @@ func (d *loader) checkCombinations() {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
-		errs.Add(d.locationOf(keyAdminPasswordHash), "is given beside the password itself; keep one")
+		errs.Add(d.locationOf("admin_password_hash"), "is given beside the password itself; keep one")
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
-		errs.Add(d.locationOf(keyAdminAddr), "is the same as %s; leave it out to have both there", d.locationOf(keyAddr))
+		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
 	}
 	if c.indexKeyOnRing() {
-		errs.Add(d.locationOf(keyIndexKey), "is one of the keys of %s; it needs a key of its own", d.locationOf(keySecretKeys))
+		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
 	}
 	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
 	same := func(k Key) bool { return k.SHA256 == sum }
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
-		errs.Add(d.locationOf(keyAPIKey), "is also among the keys of the file")
+		errs.Add(d.locationOf("api_key"), "is also among the keys of the file")
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
@@ -208,12 +216,12 @@ func (d *loader) checkReachableFromOutside() {
 		}
 	}
 	ownKeys := slices.ContainsFunc(c.Apps, App.hasSecretKey)
-	need(keySecretKeys, c.SecretKeys.IsSet(), "make one with `sendcode key --kind ring`, the same for every replica")
-	need(keyIndexKey, c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
-	need(keyAPIKey, c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
-	need(keySMTPURL, c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
+	need("secret_keys", c.SecretKeys.IsSet(), "make one with `sendcode key --kind ring`, the same for every replica")
+	need("index_key", c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
+	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
+	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
 	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
-		d.Errs.Add(d.locationOf(keyAPIKey), "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+		d.Errs.Add(d.locationOf("api_key"), "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}
 }
 
@@ -229,4 +237,58 @@ func (c *Config) indexKeyOnRing() bool {
 		}
 	}
 	return false
+}
+
+// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient, with a
+// reserve if strangers' browsers reach an app. It also adds failuresRule to the policies that need it.
+func (d *loader) completePolicies() {
+	c := d.config
+	if c.Policies == nil {
+		c.Policies = map[string][]Rule{}
+	}
+	if _, given := c.Policies[defaultName]; !given {
+		c.Policies[defaultName] = []Rule{
+			{Name: "minute", Scope: quota.Recipient, Allowance: Allowance{Limit: 1, Window: time.Minute}},
+			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
+			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
+		}
+		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.ReachedByStrangers) {
+			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
+		}
+	}
+	for name, rules := range c.Policies {
+		bounded := slices.ContainsFunc(rules, func(r Rule) bool { return r.Scope == quota.Failures })
+		if limitsRecipients(rules) && !bounded {
+			c.Policies[name] = append(rules, failuresRule)
+		}
+	}
+}
+
+// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app, webhooks without a secret, and http URLs that
+// no setting allows. No mistake repeats a secret.
+func (d *loader) completeWebhooks() {
+	c := d.config
+	wrong := d.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()
+	secrets := webhookSecretsByApp(c.WebhookSecrets.Reveal())
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		for _, secret := range secrets[a.Name] {
+			a.Webhook.Secrets = append(a.Webhook.Secrets, NewSecret(secret))
+		}
+		delete(secrets, a.Name)
+		if a.Webhook.URL == "" {
+			continue
+		}
+		at := d.root.Children["apps"][i].Children["webhook"][0]
+		if len(a.Webhook.Secrets) == 0 && !wrong {
+			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				document.Printable(a.Name))
+		}
+		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
+			at.AddMistake("url", "must begin with https://; http is for networks that webhooks.allow names")
+		}
+	}
+	for _, app := range slices.Sorted(maps.Keys(secrets)) {
+		d.Errs.Add(d.locationOf("webhook_secrets"), "there is no app %s", document.Printable(app))
+	}
 }

@@ -33,25 +33,25 @@ var carrierTypes = []struct {
 type SMS struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
 	// (422 `country_not_served`).
-	Countries []string `yaml:"countries" check:"country" unique:"yes" style:"flow"`
+	Countries []string `yaml:"countries" check:"country" unique:"yes"`
 	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The page's host. Texts end with `@host #code`, from which browsers fill in the code. Not for approved templates.
-	Origin string `yaml:"origin" check:"page_host" optional:"yes"`
+	Origin string `yaml:"origin" check:"page_host"`
 	// The URL at which carriers reach this service. Without it there are no receipts.
-	PublicURL string `yaml:"public_url" check:"public_url" optional:"yes"`
+	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
-	Sender string `yaml:"sender" check:"sender" optional:"yes"`
+	Sender string `yaml:"sender" check:"sender"`
 	// The same by country.
-	Senders map[string]string `yaml:"senders" keys:"country" check:"sender" style:"flow"`
+	Senders map[string]string `yaml:"senders" keys:"country" check:"sender"`
 	// In order of preference.
-	Carriers []SMSCarrier `yaml:"carriers" unique:"name" twice:"there is another carrier of that name" most:"20 carriers"`
+	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
-	Spend []SpendCap `yaml:"spend" unique:"name" twice:"there is another cap of that name" style:"flow"`
+	Spend []SpendCap `yaml:"spend" unique:"name"`
 	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
-	Watch SMSWatch `yaml:"watch" style:"flow"`
+	Watch SMSWatch `yaml:"watch"`
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
@@ -62,18 +62,18 @@ type SMSCarrier struct {
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
 	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
-	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix" style:"flow"`
+	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The longest time of one attempt.
 	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
 	// The price of a segment by country; `default` for all others.
-	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of" style:"flow"`
+	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of"`
 	Settings sms.Settings     `yaml:",inline"`
 }
 
 // Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns false for an unknown type.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
-	_, kind := mappingEntry(p.Node, "type")
+	_, kind := document.Entry(p.Node, "type")
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()
@@ -107,17 +107,15 @@ func (c SMSCarrier) Open() sms.Carrier {
 // Polled reports whether the carrier is asked what became of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 
-// SMSEnabled reports whether text messages go to a carrier or to the dev mailbox.
-func (c Config) SMSEnabled() bool { return len(c.SMS.Carriers) > 0 || c.SMSToDevMailbox() }
-
-// SMSToDevMailbox reports whether text messages go to the dev mailbox, as mails do.
-func (c Config) SMSToDevMailbox() bool {
-	return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback()
-}
+// maxCarriers bounds how many carriers one message may be tried at.
+const maxCarriers = 20
 
 // Check implements document.Checker.
 func (s *SMS) Check(p *document.Mapping) {
 	slices.Sort(s.Countries)
+	if len(s.Carriers) > maxCarriers {
+		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
+	}
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
 		needs, ok := c.Settings.(sms.CallbackSettings)
@@ -163,7 +161,7 @@ type SpendCap struct {
 	// Unique.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `global`, or each `app` or `country` by itself.
-	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country" wrong:"must be global or app or country"`
+	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
 	// In the unit of `prices`.
@@ -208,8 +206,6 @@ func checkCountry(country string) string {
 	}
 	return ""
 }
-
-var checkPrefix = patternCheck(`^\+[0-9]+$`, "must be + and digits, as phone numbers begin")
 
 // senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)

@@ -14,14 +14,14 @@ import (
 // Webhook is where an app hears of its events.
 type Webhook struct {
 	// https; http only in `webhooks: allow`.
-	URL string `yaml:"url,omitempty" check:"webhook_url" optional:"yes" mask:"url"`
+	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
-	Events  []string `yaml:"events,omitempty" check:"event" unique:"yes"`
+	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown verification.approved" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
-// WebhookEvents are all events that an app can be told of.
-var WebhookEvents = []string{"send.sent", "send.failed", "send.unknown", "verification.approved"}
+// webhookEvents are all events that an app can be told of.
+var webhookEvents = []string{"send.sent", "send.failed", "send.unknown", "verification.approved"}
 
 // Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and how many an app has.
 const (
@@ -61,9 +61,9 @@ func (w *Webhook) Check(p *document.Mapping) {
 	if n := p.Given["events"]; n != nil && len(n.Content) == 0 {
 		p.AddMistake("events", "names no event; leave it out for all of them, or leave webhook out")
 	}
-	order := func(a, b string) int { return slices.Index(WebhookEvents, a) - slices.Index(WebhookEvents, b) }
+	order := func(a, b string) int { return slices.Index(webhookEvents, a) - slices.Index(webhookEvents, b) }
 	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
-		w.Events = slices.Clone(WebhookEvents)
+		w.Events = slices.Clone(webhookEvents)
 	}
 }
 
@@ -80,35 +80,6 @@ func checkWebhookURL(text string) string {
 		return "must not hold a user or a password: requests are signed instead"
 	}
 	return ""
-}
-
-// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app, webhooks without a secret, and http URLs that
-// no setting allows. No mistake repeats a secret.
-func (d *loader) completeWebhooks() {
-	c, given := d.config, d.given[keyWebhookSecrets]
-	wrong := given.value != "" && !c.WebhookSecrets.IsSet()
-	secrets := webhookSecretsByApp(c.WebhookSecrets.Reveal())
-	for i := range c.Apps {
-		a := &c.Apps[i]
-		for _, secret := range secrets[a.Name] {
-			a.Webhook.Secrets = append(a.Webhook.Secrets, NewSecret(secret))
-		}
-		delete(secrets, a.Name)
-		if a.Webhook.URL == "" {
-			continue
-		}
-		at := d.root.Children["apps"][i].Children["webhook"][0]
-		if len(a.Webhook.Secrets) == 0 && !wrong {
-			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
-				document.Printable(a.Name))
-		}
-		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
-			at.AddMistake("url", "must begin with https://; http is for networks that webhooks.allow names")
-		}
-	}
-	for _, app := range slices.Sorted(maps.Keys(secrets)) {
-		d.Errs.Add(given.where, "there is no app %s", document.Printable(app))
-	}
 }
 
 // webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "". Of an empty text: nil.

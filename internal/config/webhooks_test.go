@@ -25,7 +25,7 @@ func TestWebhooks(t *testing.T) {
 	shop, gift := c.Apps[1].Webhook, c.Apps[2].Webhook
 	is(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()}, []string{hookOne, hookTwo, hookThree})
 	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
-	is(t, "events", gift.Events, WebhookEvents)
+	is(t, "events", gift.Events, webhookEvents)
 	is(t, "no webhook", c.Apps[3].Webhook, Webhook{})
 	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
 	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}", "SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
@@ -50,6 +50,6 @@ func TestWebhookMistakes(t *testing.T) {
 	refused(t, map[string]string{
 		"":                                   "there is no app shop",
 		of("url: http://shop.example/hooks"): "must begin with https://",
-		of("url: https://a.example, events: [send.snt]"): "there is no such event, did you mean send.sent?",
+		of("url: https://a.example, events: [send.snt]"): "send.unknown or verification.approved, did you mean send.sent?",
 	}, "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne)
 }

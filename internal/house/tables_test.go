@@ -111,6 +111,7 @@ var modules = map[string]string{
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/delivery/mailbox",
 	"github.com/getkin/kin-openapi":         "internal/app/apptest",
+	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",

@@ -44,7 +44,7 @@ type Auth struct {
 	// `basic`: the user.
 	User string `yaml:"user,omitempty"`
 	// `hmac_fields`: the signed members, in order.
-	Fields []Path `yaml:"signed,omitempty" single:"yes" style:"flow"`
+	Fields []Path `yaml:"signed,omitempty"`
 	// `hmac_fields`: the path of the signature.
 	Signature Path `yaml:"signature,omitempty"`
 	// `hmac_fields`: the one of `signed` that is the time, in seconds since 1970.

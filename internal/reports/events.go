@@ -29,9 +29,6 @@ const (
 	OptedOut   Outcome = "opted_out"
 )
 
-// Outcomes are all outcomes that Shape.Outcomes may name.
-var Outcomes = []Outcome{Ignored, Delivered, Bounced, Gone, Complained, OptedOut}
-
 // Event is one event of a provider.
 type Event struct {
 	Type    string // as the provider calls it; parts joined by points
@@ -58,18 +55,18 @@ type Shape struct {
 	// The path of the events, a list or one; by default the body.
 	List Path `yaml:"list,omitempty"`
 	// Paths whose values, joined by points, are the type.
-	Type []Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
+	Type []Path `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or `ignored`. The type `Bounce` also stands for
 	// longer ones that begin with it, such as `Bounce.General`.
-	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" check:"outcome" style:"flow"`
+	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.
-	Message []Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`
+	Message []Path `yaml:"message,omitempty" required:"yes"`
 	// The recipient, which must match; the first path that exists counts.
-	To []Path `yaml:"recipient,omitempty" single:"yes" style:"flow"`
+	To []Path `yaml:"recipient,omitempty"`
 	// RFC 3339, or seconds.
-	Time []Path `yaml:"time,omitempty" single:"yes" style:"flow"`
+	Time []Path `yaml:"time,omitempty"`
 	// Codes or a word.
-	Detail []Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
+	Detail []Path `yaml:"detail,omitempty"`
 }
 
 // ErrMalformed: a body is not JSON of the source's shape.

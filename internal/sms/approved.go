@@ -47,7 +47,7 @@ type Account struct {
 	// Approved template IDs by purpose and language; `default` for all other purposes.
 	Templates Approved `yaml:"templates"`
 	// What the templates take, in order.
-	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
+	Params []string `yaml:"params" default:"[code, minutes]"`
 	// `off`: do not ask what became of messages.
 	Poll OnOff `yaml:"poll" default:"on"`
 }

@@ -110,9 +110,9 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 // Each domain that an app sends from is looked at.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
-	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Apps: []config.App{
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Reloadable: config.Reloadable{Apps: []config.App{
 		{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"}, {Name: "here", MailFrom: "a@localhost"},
-	}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
+	}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
 	says(t, said, "✓ sender domain: shop.example, news.example", "news.example has no SPF record", "news.example has no DMARC record")
 	if strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "! sender domain: shop") {
 		t.Error(said)

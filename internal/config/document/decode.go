@@ -1,17 +1,17 @@
 // Package document reads YAML into structs by their tags and prints them by the same tags. It knows nothing of what the settings mean:
 // internal/config declares them, with the checks that tags name.
 //
-// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read.
+// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read. A JSON Schema as
+// the description, checked by santhosh-tekuri/jsonschema, does more only for editors: reading single values as they are written, lines,
+// suggestions, defaults and words for people took as much code around it, beside the schema.
 package document
 
 import (
-	"cmp"
 	"encoding"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,23 +23,17 @@ import (
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   what holds when it is not given, in YAML
 //	required  it has to be given
-//	optional  an empty text counts as none given; so does that of a field with the tag env
 //	check     the name of a check in Checks; keys: the same, of the keys of a mapping
 //	oneof     the words that it may be
-//	range     the least and the largest value; zero says what 0 means beside them, why adds a reason
-//	wrong     replaces the words of a mistake; %s is the value
-//	unique    a list holds nothing twice: yes, or the key by which its mappings differ; twice replaces the words of the mistake
-//	most      how many a list may hold, and of what; least names what it must have one of
-//	single    a list of one may be written without brackets
-//	none      {} stands for nothing
-//	style     how it is printed: flow, items for a list whose items are, lists for a mapping to such lists
-//	mask      the name of a function in Encoder that it is printed by
-//	count     items that are not printed are counted
+//	range     the least and the largest value; words behind them are told too, and ", or 0" in them admits zero
+//	unique    a list holds nothing twice: yes, or the key by which its mappings differ
+//
+// What is given replaces the default. An empty value counts as left out. A list of one single value needs no brackets.
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
 	Checks map[string]func(text string) string // by name; each returns what is wrong with a text, or ""
-	Skip   map[string]bool                     // keys of the file whose values are not read
+	Others map[*yaml.Node]string               // where nodes come from that the file does not hold, such as a variable
 	Owner  any                                 // what checks of structs need beside the file
 }
 
@@ -119,7 +113,7 @@ func setDefaults(v reflect.Value) {
 	for _, f := range all {
 		var n yaml.Node
 		if text, ok := f.Tag.Lookup("default"); ok && yaml.Unmarshal([]byte(text), &n) == nil {
-			(&Decoder{Errs: &Errors{}}).DecodeValue(n.Content[0], "", f.Value, f.Tag)
+			(&Decoder{Errs: &Errors{}}).decodeValue(n.Content[0], "", f.Value, f.Tag)
 		} else if f.Value.Kind() == reflect.Struct && !IsScalar(f.Value.Type()) {
 			setDefaults(f.Value)
 		}
@@ -135,6 +129,7 @@ func Defaults[T any]() (v T) {
 // DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's checks. Null counts as an empty mapping.
 func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
 	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
+	v.SetZero()
 	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
 		return p
 	}
@@ -150,17 +145,16 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
 				d.AddMistakeAt(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
-			case !IsNull(n): // else it counts as left out
+			case IsNull(n) || isEmpty(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String: // it counts as left out
+			default:
 				p.Given[key] = n
-				if path != "" || !d.Skip[key] {
-					p.Children[key] = d.DecodeValue(n, at, f.Value, f.Tag)
-				}
+				p.Children[key] = d.decodeValue(n, at, f.Value, f.Tag)
 				p.Faulty[key] = len(d.Errs.Mistakes) > before
 			}
 		})
 	}
 	for _, f := range all {
-		if f.Tag.Get("required") != "" && p.Given[f.Name] == nil {
+		if n := p.Given[f.Name]; f.Tag.Get("required") != "" && (n == nil || isEmpty(n)) {
 			p.AddMistake("", "%s is missing", f.Name)
 		}
 	}
@@ -172,19 +166,16 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// DecodeValue decodes a node into a field and returns the mappings in it.
-func (d *Decoder) DecodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
+// decodeValue decodes a node into a field and returns the mappings in it.
+func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case IsScalar(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
-		text, ok := d.Scalar(n, path)
-		if blank := text == "" && (tag.Get("env") != "" || tag.Get("optional") != ""); ok && !blank {
-			if problem := d.ParseInto(v, tag, text); problem != "" {
+		if text, ok := d.scalar(n, path); ok && text != "" {
+			if problem := d.parseInto(v, tag, text); problem != "" {
 				d.AddMistakeAt(n, path, "%s", problem)
 			}
 		}
-	case v.Kind() == reflect.Struct && tag.Get("none") != "" && n.Kind == yaml.MappingNode && len(n.Content) == 0:
-		v.SetZero()
 	case v.Kind() == reflect.Struct && IsNull(n):
 		d.checkKind(n, path, yaml.MappingNode, "key: value pairs")
 		return []*Mapping{{Decoder: d}}
@@ -192,13 +183,11 @@ func (d *Decoder) DecodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 		return []*Mapping{d.DecodeStruct(n, path, v)}
 	case v.Kind() == reflect.Map:
 		d.decodeMap(n, path, v, tag)
-	case tag.Get("single") != "" && n.Kind == yaml.ScalarNode:
+	case n.Kind == yaml.ScalarNode && IsScalar(v.Type().Elem()):
+		v.SetZero()
 		d.decodeItem(n, path, v, tag)
 	default:
 		v.SetZero()
-		if least := tag.Get("least"); least != "" && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-			d.AddMistakeAt(n, path, "there is no %s", least)
-		}
 		d.eachItem(n, path, func(n *yaml.Node, path string) { places = append(places, d.decodeItem(n, path, v, tag)...) })
 	}
 	return places
@@ -208,7 +197,10 @@ func (d *Decoder) DecodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
-	places := d.DecodeValue(n, path, one, tag)
+	if isEmpty(n) {
+		d.AddMistakeAt(n, path, "is empty; leave it out")
+	}
+	places := d.decodeValue(n, path, one, tag)
 	twice := checkUnique(list, one, tag)
 	switch {
 	case places == nil && len(d.Errs.Mistakes) > before:
@@ -220,9 +212,6 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 		places[0].AddMistake(tag.Get("unique"), "%s", twice)
 	}
 	list.Set(reflect.Append(list, one))
-	if most := tag.Get("most"); most != "" && strings.HasPrefix(most, strconv.Itoa(list.Len()-1)+" ") {
-		places[0].AddMistake("", "there may be %s at most", most)
-	}
 	return places
 }
 
@@ -238,7 +227,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	}
 	for i := 0; key != "" && i < list.Len(); i++ {
 		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
-			return strings.Replace(cmp.Or(tag.Get("twice"), "is there twice"), "%s", Printable(fmt.Sprint(value)), 1)
+			return Printable(fmt.Sprint(value)) + " is there twice"
 		}
 	}
 	return ""
@@ -254,9 +243,12 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 			d.AddMistakeAt(n, path, "%s", problem(key))
 			return
 		}
+		if isEmpty(n) && !IsNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+			d.AddMistakeAt(n, path, "is empty; leave it out")
+		}
 		if one.Kind() == reflect.Struct {
 			d.DecodeStruct(n, path, one)
-		} else if d.DecodeValue(n, path, one, tag); len(d.Errs.Mistakes) > before {
+		} else if d.decodeValue(n, path, one, tag); len(d.Errs.Mistakes) > before {
 			return
 		}
 		if v.IsNil() {

@@ -41,8 +41,11 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// Location returns the file, the line and the path of a node, for people.
+// Location returns the file, the line and the path of a node, for people; the variable that it comes from, if it does.
 func (d *Decoder) Location(n *yaml.Node, path string) string {
+	if other := d.Others[n]; other != "" {
+		return other
+	}
 	where := fmt.Sprintf("%s:%d", d.Name, n.Line)
 	if path != "" {
 		where += ": " + path
@@ -87,9 +90,9 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// Scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
+// scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
 // single value.
-func (d *Decoder) Scalar(n *yaml.Node, path string) (string, bool) {
+func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
 	}
@@ -117,6 +120,19 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 
 // IsNull reports whether a key has no value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// Entry returns the name and the value of a key in a mapping; nil if it is not there.
+func Entry(n *yaml.Node, key string) (name, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// isEmpty reports whether n is a single value without a text.
+func isEmpty(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == "" }
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 

@@ -15,7 +15,7 @@ import (
 type shop struct {
 	Title string        `yaml:"title" required:"yes" check:"word"`
 	Open  time.Duration `yaml:"open" default:"8h" range:"1h 24h"`
-	Doors []door        `yaml:"doors" unique:"name" style:"flow"`
+	Doors []door        `yaml:"doors" unique:"name"`
 }
 
 type door struct {
@@ -50,12 +50,13 @@ func Example() {
 			fmt.Println(err)
 			continue
 		}
-		_ = yaml.NewEncoder(os.Stdout).Encode(document.Encoder{}.EncodeStruct(reflect.ValueOf(&s).Elem()))
+		_ = yaml.NewEncoder(os.Stdout).Encode(document.Encoder{}.Encode(reflect.ValueOf(&s).Elem()))
 	}
 	// Output:
 	// title: Corner
 	// open: 8h
-	// doors: [{name: front}]
+	// doors:
+	//     - {name: front}
 	// the configuration has 4 mistakes:
 	//   - shop.yaml:1: titel: there is no such key, did you mean title?
 	//   - shop.yaml:2: title: is not one word

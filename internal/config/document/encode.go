@@ -13,90 +13,79 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Hider is a value that may be left out when it is printed.
-type Hider interface{ Hidden() bool }
-
-func isHidden(v reflect.Value) bool {
-	h, ok := v.Addr().Interface().(Hider)
-	return ok && h.Hidden()
-}
-
-// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the name in the tag mask.
+// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the name in the tag check.
 type Encoder map[string]func(text string) string
 
-// EncodeValue returns a field as YAML, in the style that its tags name.
-func (e Encoder) EncodeValue(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+// width is the longest mapping or list that is printed on one line, in bytes.
+const width = 140
+
+// Encode returns a struct as a YAML mapping, each key of it on its own line.
+func (e Encoder) Encode(v reflect.Value) *yaml.Node {
+	n := e.encodeComposite(v)
+	for i := 1; i < len(n.Content); i += 2 {
+		for _, inner := range n.Content[i].Content {
+			layOut(inner)
+		}
+		if !slices.ContainsFunc(n.Content[i].Content, isComposite) && n.Content[i].Kind == yaml.SequenceNode {
+			layOut(n.Content[i])
+		}
+	}
+	return n
+}
+
+func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+
+// layOut puts what fits on one line there.
+func layOut(n *yaml.Node) {
+	if !isComposite(n) {
+		return
+	}
+	n.Style = yaml.FlowStyle
+	if line, err := yaml.Marshal(n); err != nil || len(line) > width {
+		n.Style = 0
+		for _, inner := range n.Content {
+			layOut(inner)
+		}
+	}
+}
+
+func (e Encoder) encodeValue(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	n := &yaml.Node{}
 	switch single := e.encodeScalar(v, tag).(type) {
 	case string:
 		n.SetString(single)
 	case nil:
-		n = e.encodeComposite(v, tag)
+		n = e.encodeComposite(v)
 	default:
 		_ = n.Encode(single) // numbers always encode
-	}
-	switch tag.Get("style") {
-	case "flow":
-		n.Style = yaml.FlowStyle
-	case "items":
-		for _, item := range n.Content {
-			if item.Kind != yaml.ScalarNode {
-				item.Style = yaml.FlowStyle
-			}
-		}
 	}
 	return n
 }
 
 // encodeComposite returns a struct, map or list as YAML.
-func (e Encoder) encodeComposite(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+func (e Encoder) encodeComposite(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
 	switch v.Kind() {
 	case reflect.Struct:
-		return e.EncodeStruct(v)
-	case reflect.Map:
-		n, inner := &yaml.Node{Kind: yaml.MappingNode}, reflect.StructTag("")
-		if tag.Get("style") == "lists" {
-			inner = `style:"items"`
+		all, _ := Fields(v)
+		for _, f := range all {
+			if !(f.omit && f.Value.IsZero()) {
+				appendEntry(n, f.Name, e.encodeValue(f.Value, f.Tag))
+			}
 		}
+	case reflect.Map:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
-			appendEntry(n, key.String(), e.EncodeValue(addressable(v.MapIndex(key)), inner))
+			one := reflect.New(v.Type().Elem()).Elem()
+			one.Set(v.MapIndex(key))
+			appendEntry(n, key.String(), e.encodeValue(one, ""))
 		}
-		return n
-	}
-	return e.encodeList(v, tag)
-}
-
-func addressable(v reflect.Value) reflect.Value {
-	one := reflect.New(v.Type()).Elem()
-	one.Set(v)
-	return one
-}
-
-// EncodeStruct returns a struct as a YAML mapping.
-func (e Encoder) EncodeStruct(v reflect.Value) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	all, _ := Fields(v)
-	for _, f := range all {
-		if !isHidden(f.Value) && !(f.omit && f.Value.IsZero()) {
-			appendEntry(n, f.Name, e.EncodeValue(f.Value, f.Tag))
+	default:
+		n.Kind = yaml.SequenceNode
+		for i := range v.Len() {
+			n.Content = append(n.Content, e.encodeValue(v.Index(i), ""))
 		}
-	}
-	return n
-}
-
-func (e Encoder) encodeList(v reflect.Value, tag reflect.StructTag) *yaml.Node {
-	n, more := &yaml.Node{Kind: yaml.SequenceNode}, 0
-	for i := range v.Len() {
-		if isHidden(v.Index(i)) {
-			more++
-			continue
-		}
-		n.Content = append(n.Content, e.EncodeValue(v.Index(i), ""))
-	}
-	if more > 0 && tag.Get("count") != "" {
-		n.LineComment = strconv.Itoa(more) + " more, not shown"
 	}
 	return n
 }
@@ -113,15 +102,13 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		return FormatDuration(value)
+		return formatDuration(value)
 	case int64:
 		return formatAmount(value)
 	case [32]byte:
 		return hex.EncodeToString(value[:])
 	case time.Time:
 		return value.Format(time.RFC3339)
-	case *time.Location:
-		return value.String()
 	case slog.Level:
 		return strings.ToLower(value.String())
 	case encoding.TextMarshaler:
@@ -130,7 +117,7 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 		}
 		return nil
 	}
-	switch mask := e[tag.Get("mask")]; {
+	switch mask := e[tag.Get("check")]; {
 	case mask != nil:
 		return mask(v.String())
 	case v.Kind() == reflect.String:
@@ -141,8 +128,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// FormatDuration writes a duration in its largest whole unit: 1h, 10m, 60s.
-func FormatDuration(d time.Duration) string {
+// formatDuration writes a duration in its largest whole unit: 1h, 10m, 60s.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
 		return strconv.Itoa(int(d/time.Hour)) + "h"

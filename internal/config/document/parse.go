@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 )
 
 // IsScalar reports whether values of the type are single values in the file: no map, struct or list, unless the type parses itself.
@@ -24,8 +23,8 @@ func IsScalar(t reflect.Type) bool {
 	return t.Kind() != reflect.Map
 }
 
-// ParseInto sets a field to a text, parsed and checked by the field's type and tags. problem is "" if the text is valid.
-func (d *Decoder) ParseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
+// parseInto sets a field to a text, parsed and checked by the field's type and tags. problem is "" if the text is valid.
+func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
 	}
@@ -33,13 +32,10 @@ func (d *Decoder) ParseInto(v reflect.Value, tag reflect.StructTag, text string)
 		problem = check(text)
 	}
 	if words := strings.Fields(tag.Get("oneof")); problem == "" && len(words) > 0 && !slices.Contains(words, text) {
-		problem = "must be " + JoinOr(words)
+		problem = "must be " + JoinOr(words) + DidYouMean(text, words)
 	}
 	if problem == "" && v.Kind() != reflect.String {
 		problem = parse(v, tag, text)
-	}
-	if wrong := tag.Get("wrong"); problem != "" && wrong != "" {
-		return strings.Replace(wrong, "%s", Printable(text), 1)
 	}
 	return problem
 }
@@ -71,8 +67,6 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 		}
 	case *time.Time:
 		*into, problem = parseExpiry(text)
-	case **time.Location:
-		*into, problem = parseZone(text)
 	case *netip.Prefix:
 		*into, _ = ParseNetwork(text)
 	case *[32]byte:
@@ -91,17 +85,14 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 
 // checkRange returns what is wrong if the value is out of the range that the tag names, else "".
 func checkRange[T int | time.Duration](tag reflect.StructTag, v T, read func(string) (T, string)) string {
-	least, most, _ := strings.Cut(tag.Get("range"), " ")
+	least, rest, given := strings.Cut(tag.Get("range"), " ")
+	most, _, _ := strings.Cut(strings.ReplaceAll(rest, ":", ","), ",")
 	from, _ := read(least)
 	to, _ := read(most)
-	zero, text := tag.Get("zero"), "must be from "+least+" to "+most
-	switch {
-	case least == "" || v >= from && v <= to || v == 0 && zero != "":
+	if !given || v >= from && v <= to || v == 0 && strings.Contains(rest, ", or 0") {
 		return ""
-	case zero != "":
-		text += ", or " + zero
 	}
-	return text + tag.Get("why")
+	return "must be from " + least + " to " + rest
 }
 
 func parseInt(text string) (i int, problem string) {
@@ -139,15 +130,6 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 		return time.Time{}, "is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z"
 	}
 	return at.UTC(), ""
-}
-
-// parseZone parses the name of a zone of the IANA database. "Local" is rejected, since it differs between machines.
-func parseZone(text string) (zone *time.Location, problem string) {
-	z, err := time.LoadLocation(text)
-	if err != nil || text == "" || text == "Local" {
-		return nil, "there is no time zone " + Printable(text) + "; they have names such as Asia/Shanghai"
-	}
-	return z, ""
 }
 
 // ParseNetwork parses a network, or an address as the network of it alone. problem is "" if the text is valid.

@@ -36,9 +36,9 @@ type Config struct {
 	// How the answer is read.
 	Answer Answer `yaml:"answer,omitempty"`
 	// How the carrier is asked what became of a message; `off`: not.
-	Poll Poll `yaml:"poll,omitempty" style:"flow"`
+	Poll Poll `yaml:"poll,omitempty"`
 	// How receipts are read.
-	Receipt ReceiptWords `yaml:"receipt,omitempty" style:"flow"`
+	Receipt ReceiptWords `yaml:"receipt,omitempty"`
 }
 
 // Answer says how a carrier's answer is read. The first of these that applies decides: Codes, Statuses, an HTTP status other than 2xx,
@@ -49,13 +49,13 @@ type Answer struct {
 	// The carrier's code, likewise.
 	Code Extract `yaml:"code,omitempty"`
 	// Codes of acceptance; by default every 2xx.
-	Accepted []string `yaml:"accepted,omitempty" style:"flow"`
+	Accepted []string `yaml:"accepted,omitempty"`
 	// A regular expression that the body of an accepting 2xx matches.
-	Match *regexp.Regexp `yaml:"match,omitempty" wrong:"is no regular expression"`
+	Match *regexp.Regexp `yaml:"match,omitempty" check:"regexp"`
 	// Code to `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as `limit 60s`.
-	Codes map[string]Meaning `yaml:"codes,omitempty" style:"flow"`
+	Codes map[string]Meaning `yaml:"codes,omitempty"`
 	// The same for HTTP statuses, if no code decides.
-	Statuses map[string]Meaning `yaml:"statuses,omitempty" style:"flow"`
+	Statuses map[string]Meaning `yaml:"statuses,omitempty"`
 }
 
 type carrier struct {
