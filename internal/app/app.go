@@ -63,7 +63,7 @@ type App struct {
 	metrics  *metrics.Metrics
 
 	listeners []listener
-	writable  *writableLog
+	database  *databaseProbe
 	health    *server.Health
 	console   *console.Console // nil when it is off
 	closers   []func() error   // in the order of making; closed in reverse

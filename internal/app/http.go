@@ -45,7 +45,7 @@ const (
 // listen opens the ports and builds what answers on them: everything on one or, with an admin address, the console and the metrics on
 // another.
 func (a *App) listen() error {
-	a.writable = &writableLog{ping: a.log.Ping, logger: a.logger, now: a.now}
+	a.database = &databaseProbe{ping: a.log.Ping, logger: a.logger, now: a.now}
 	health := server.NewHealth(a.readinessProbes()...)
 	a.health = health
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
@@ -90,7 +90,7 @@ func (a *App) listen() error {
 	a.metrics.RegisterLimiter(a.limiterPing())
 	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
 	a.metrics.RegisterClocks(a.gate.ClocksApart)
-	a.metrics.RegisterLogWritable(a.writable.Check)
+	a.metrics.RegisterLogWritable(a.database.Writable)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.registerMetrics(back)
 	return nil
@@ -123,7 +123,7 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 
 // readinessProbes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
 func (a *App) readinessProbes() []server.Probe {
-	probes := []server.Probe{{Required: true, Check: a.writable.Check}}
+	probes := []server.Probe{{Required: true, Check: a.database.Writable}, {Check: a.database.Slow}}
 	if ping := a.limiterPing(); ping != nil {
 		probes = append(probes, server.Probe{Check: ping})
 	}

@@ -11,43 +11,94 @@ import (
 	"sendcode/internal/store"
 )
 
-// writableLog asks whether the log can be written, at most once a second, for /readyz and the metrics, and writes a line at each change.
-// Safe for concurrent use.
-type writableLog struct {
+// databaseProbe tries in the background whether the database can be written, at most once a second, for /readyz and the metrics. Since all
+// replicas share the database, a wrong "away" would take all of them out of a load balancer: a database that does not answer is away only
+// after three tries in a row. One that answers late is slow, and ready. Safe for concurrent use.
+type databaseProbe struct {
 	ping   func(context.Context) error
 	now    func() time.Time
 	logger *slog.Logger
 
-	mu  sync.Mutex
-	at  time.Time
-	err error
+	mu     sync.Mutex
+	at     time.Time     // of the last try
+	trying chan struct{} // closed when the present try ends; nil: there is none
+	misses int           // tries in a row without an answer
+	slow   bool          // the last try took slowAfter or longer
+	err    error         // a *server.Reason; nil: it can be written
 }
 
-// recheckAfter is how long an answer is repeated: each check is a write.
-const recheckAfter = time.Second
+const (
+	recheckAfter   = time.Second
+	slowAfter      = 250 * time.Millisecond
+	missesTillAway = 3
+)
 
-// Check returns nil if the database takes writes, else a *server.Reason. It tries at most once a second, and repeats that answer in
-// between.
-func (w *writableLog) Check(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.at.IsZero() && w.now().Sub(w.at) < recheckAfter {
-		return w.err
+// Writable returns nil if the database takes writes, else a *server.Reason. It begins a try if the last one was a second ago, waits for it
+// for 250 ms, and returns what is known then.
+func (p *databaseProbe) Writable(ctx context.Context) error {
+	p.mu.Lock()
+	if p.trying == nil && p.now().Sub(p.at) >= recheckAfter {
+		p.at, p.trying = p.now(), make(chan struct{})
+		go p.try(context.WithoutCancel(ctx), p.trying)
 	}
-	err := unwritableReason(w.ping(ctx))
+	trying := p.trying
+	p.mu.Unlock()
+	if trying != nil {
+		select {
+		case <-trying:
+		case <-time.After(slowAfter):
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Slow returns a *server.Reason if the database answers, but late.
+func (p *databaseProbe) Slow(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil || !p.slow {
+		return nil
+	}
+	return &server.Reason{Word: "database_slow", Text: "The database answers slowly.", Err: errors.New("slow")}
+}
+
+// try pings once and keeps the result.
+func (p *databaseProbe) try(ctx context.Context, ended chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	began := time.Now()
+	reason := unwritableReason(p.ping(ctx))
+	took := time.Since(began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(ended)
+	p.trying = nil
+	p.slow = took >= slowAfter
+	if reason == nil || reason.Word != unreachable {
+		p.misses = 0
+	} else if p.misses++; p.misses < missesTillAway {
+		return
+	}
 	switch {
-	case err != nil && w.err == nil:
-		w.logger.Error("database not writable: nothing is sent", "error", err)
-	case err == nil && w.err != nil:
-		w.logger.Info("database writable again")
+	case reason != nil && p.err == nil:
+		p.logger.Error("database not writable: nothing is sent", "error", reason)
+	case reason == nil && p.err != nil:
+		p.logger.Info("database writable again")
 	}
-	w.err, w.at = err, w.now()
-	return err
+	p.err = nil
+	if reason != nil {
+		p.err = reason
+	}
 }
+
+const unreachable = "log_unreachable"
 
 // unwritableReason returns a *server.Reason that tells operators why the log can't be written; nil if err is nil.
-func unwritableReason(err error) error {
-	reason := server.Reason{Word: "log_unreachable", Text: "The database does not answer.", Err: err}
+func unwritableReason(err error) *server.Reason {
+	reason := server.Reason{Word: unreachable, Text: "The database does not answer.", Err: err}
 	switch {
 	case err == nil:
 		return nil

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,15 +99,15 @@ func (h *Health) runProbes(ctx context.Context) (int, string) {
 		wg.Go(func() { errs[i] = p.Check(ctx) })
 	}
 	wg.Wait()
-	status, body := http.StatusOK, "ok"
+	var degraded []string
 	for i, p := range h.probes {
 		switch {
 		case errs[i] == nil:
 		case p.Required:
 			return http.StatusServiceUnavailable, stateWithReason("unavailable", errs[i])
 		default:
-			body = stateWithReason("degraded", errs[i])
+			degraded = append(degraded, stateWithReason("degraded", errs[i]))
 		}
 	}
-	return status, body
+	return http.StatusOK, cmp.Or(strings.Join(degraded, "\n"), "ok")
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -57,6 +58,29 @@ func TestPostgresAway(t *testing.T) {
 	s.Await("recovery", func() bool { return s.Ask(0, apptest.Ana).StatusCode == http.StatusAccepted })
 	s.AwaitMail(apptest.Ana, 1)
 	s.AwaitReady(0, 200, "")
+}
+
+// A Postgres that is 300 ms and one that is a second further away answers sends, so no load balancer may take its replicas out.
+func TestPostgresFarAway(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnOwnPostgres(t)
+	link := through(s, "SENDCODE_DATABASE_URL")
+	s.Start(1)
+	for _, late := range []int{300, 1000} {
+		_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+			`{"name":"late%[1]d","type":"latency","stream":"downstream","attributes":{"latency":%[1]d}}`, late)))
+		apptest.Must(t, err)
+		s.AwaitReady(0, http.StatusOK, "degraded: database_slow: The database answers slowly.")
+		stop := time.Now().Add(5 * time.Second) // five tries
+		for time.Now().Before(stop) {
+			if status, body := s.Ready(0); status != http.StatusOK {
+				t.Fatalf("%d ms late: %d %s", late, status, body)
+			}
+		}
+		s.Is("a send", s.Ask(0, fmt.Sprintf("late-%d@example.com", late)), http.StatusAccepted)
+		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), fmt.Sprint("late", late)))
+	}
+	s.AwaitReady(0, http.StatusOK, "ok")
 }
 
 // Without its mail server a send waits, and the service is ready. Of two servers the one that is away is named where people look, in

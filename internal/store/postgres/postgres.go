@@ -37,6 +37,8 @@ type DB struct {
 
 	now  string       // SQL expression for the log's time
 	seen atomic.Int64 // the last time that the log's clock showed, µs since 1970; see boundsOf
+
+	committed atomic.Pointer[time.Time] // when the last send was committed, on this process's clock; see Ping
 }
 
 const (

@@ -22,7 +22,7 @@ var rights = map[string]string{
 	"audit_entries":    "SELECT, INSERT",
 	"audit_recipients": "SELECT, INSERT, UPDATE (recipient, masked)",
 	sqldb.SchemaTable:  "SELECT",
-	"write_probe":      "INSERT, TRUNCATE",
+	"write_probe":      "INSERT, DELETE",
 }
 
 // ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).

@@ -73,6 +73,9 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			}
 			answers = v.decide(batch)
 			sure, err = writeTrip(ctx, conn, batch, answers)
+			if now := time.Now(); err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
+				p.committed.Store(&now)
+			}
 			return answers, sure, err
 		}
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {

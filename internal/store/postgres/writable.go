@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,45 +28,25 @@ func postgresCause(err error) error {
 	return err
 }
 
-// Ping tests with these statements whether Postgres can write. fillSQL empties the table and fills a new file, for which the disk must have
-// room. TRUNCATE would wait for readers of the table, such as a backup; if its lock is not free, addSQL adds a row instead, which the
-// next TRUNCATE removes. Each is sent as one message and runs as one transaction.
-const (
-	fillSQL = `SET LOCAL lock_timeout = '50ms'; TRUNCATE write_probe; INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8)`
-	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO write_probe VALUES (repeat('x', 7000))`
-)
+// provenFor is how long a committed send proves that Postgres can be written.
+const provenFor = 2 * time.Second
 
-// Ping implements sqldb.Native. It writes a few pages, or one row if the table is locked.
+// pingSQL writes as many pages as a few sends need, in place of those of the Ping before, and returns whether there is a partition for the
+// present time. Concurrent Pings wait for each other's commit at most.
+const pingSQL = `
+WITH gone AS (DELETE FROM write_probe),
+     filled AS (INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8))
+SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`
+
+// Ping implements sqldb.Native. A send that was committed in the last two seconds proves that Postgres can be written; else one statement
+// tries it.
 func (p *DB) Ping(ctx context.Context) error {
-	if err := p.canWrite(ctx); err != nil {
-		return err
+	if at := p.committed.Load(); at != nil && time.Since(*at) < provenFor {
+		return nil
 	}
-	var err error
-	for _, statement := range []string{fillSQL, addSQL} {
-		err = p.change(ctx, func(conn *pgxpool.Conn) error {
-			_, err := conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
-			return err
-		})
-		if sqlState(err) != lockNotAvailable {
-			return err
-		}
-	}
-	return nil // the table is locked, probably by the Ping of another replica
-}
-
-// canWrite returns an error if the server is read-only, or has no partition for the present time.
-func (p *DB) canWrite(ctx context.Context) error {
-	var readOnly, room bool
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`
-SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
-       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}}
-         AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
-	})
-	switch {
-	case err == nil && readOnly:
-		err = fmt.Errorf("%w: %w", fault.Unavailable, store.ErrReadOnly)
-	case err == nil && !room:
+	var room bool
+	err := p.change(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room) })
+	if err == nil && !room {
 		err = fmt.Errorf("%w: %w", fault.Unavailable, store.ErrNoPartition)
 	}
 	return err
