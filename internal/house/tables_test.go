@@ -43,7 +43,7 @@ var edges = map[string]string{
 	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
 	"internal/keys":           "internal/code internal/recipient internal/store",
-	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store",
+	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store internal/webhook",
 	"internal/gates":          "quota internal/policy internal/store",
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
@@ -52,7 +52,7 @@ var edges = map[string]string{
 	"internal/jobs":    "internal/policy internal/store",
 	"internal/limits":  "internal/fault quota", // not internal/gates: it asks an interface
 	"internal/verification": "internal/fault quota internal/bulkhead internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
-		"internal/recipient internal/proof internal/store internal/store/gate", // not internal/outbox: it hands over to an interface
+		"internal/recipient internal/proof internal/store internal/store/gate internal/webhook", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
 	"internal/support": "internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",

@@ -13,7 +13,7 @@ import (
 // wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
-	event, err := o.Policy.Get().NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
+	event, err := o.Policy.Get().Subscriptions.NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
 	if err != nil {
 		o.Logger.Error("could not make event ID", "send", s.ID, "error", err)
 	}

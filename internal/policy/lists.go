@@ -141,22 +141,6 @@ func withSince(before, after []Pause, now time.Time) []Pause {
 	return after
 }
 
-// EventApproved is the type of the event of an approval. The types for sends are "send." and the status, such as "send.failed". The log
-// writes each event in the transaction of the change, so there is no event without its change. Package webhook delivers events.
-const EventApproved = "verification.approved"
-
-// NewEvent returns a new event of the type event for an app; zero if the app does not subscribe to that type. Error: no ID could be made.
-func (s Set) NewEvent(app, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {
-	if !slices.Contains(s.Subscriptions[app], event) {
-		return store.NewEvent{}, nil
-	}
-	id, err := ids.New(now)
-	if err != nil {
-		return store.NewEvent{}, err
-	}
-	return store.NewEvent{ID: id, Type: event, Test: test}, nil
-}
-
 // TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test
 // recipient: else the configured code would prove that spelling too.
 func (s Set) TestRecipient(k keys.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {

@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/gate"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -55,7 +56,7 @@ type Set struct {
 	// TestRecipients have a configured code; by the hash of the address as spelled.
 	TestRecipients map[recipient.Hash]TestRecipient
 	// Subscriptions are the events that each app receives, by app.
-	Subscriptions map[string][]string
+	Subscriptions webhook.Subscriptions
 
 	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends
 }

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -91,7 +92,7 @@ func (s *Service) pretendCheck(ctx context.Context, c Caller, typed string) {
 
 func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (CheckResult, error) {
 	_, test := s.testRecipient(v)
-	event, err := s.Policy.Get().NewEvent(v.App, policy.EventApproved, test, s.IDs, s.Now())
+	event, err := s.Policy.Get().Subscriptions.NewEvent(v.App, webhook.EventApproved, test, s.IDs, s.Now())
 	if err != nil {
 		return CheckResult{}, fault.Uncertain.Wrap(err) // the attempt is counted
 	}

@@ -57,7 +57,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		}},
 		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},
 		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *vtest.Settings) {
-			s.Subscriptions = map[string][]string{"shop": {policy.EventApproved}}
+			s.Subscriptions = map[string][]string{"shop": {"verification.approved"}}
 		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, r.Code(0)) }},
 		"after a change of the terms": {want: []string{"send.sent"}, run: func(r *vtest.Rig) {
 			send(r)
