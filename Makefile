@@ -33,11 +33,10 @@ SEEDS ?= 100000
 PROCESSES ?= 2
 REPLICAS ?= 0
 SCHEDULES ?= 1000
-USERS ?= 100000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate users mutants up screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,9 +108,6 @@ else
 	for part in $$(seq 0 $$(($(PROCESSES) - 1))); do $$run -simulate.part=$$part -simulate.parts=$(PROCESSES) & pids="$$pids $$!"; done; \
 	failed=0; for pid in $$pids; do wait $$pid || failed=1; done; $$run -test.v; exit $$failed
 endif
-
-users: ## USERS=100000 impatient people sign in on the page, and how many get in with the first code that they type; some five minutes
-	@set -o pipefail; go test -run='^TestImpatientUsers$$' -count=1 -v -timeout=0 ./internal/page -page.users=$(USERS) | grep -v '^ *[=-]'
 
 mutants: tools ## changes one line at a time and prints which change no test notices; some hours, continued where it stopped (MUTANTS="-areas=gate -seeds=1000": see tools/mutants)
 	@bin/ensure
