@@ -63,6 +63,7 @@ type fakeLog struct {
 	away  map[string]bool            // calls that fail
 	rows  map[uuid.UUID]store.Status // those that are there; nil: all are
 	reset map[string]bool            // sends that do not count
+	due   []store.Refund
 }
 
 func (l *fakeLog) call(call string) error {
@@ -88,7 +89,11 @@ func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Se
 }
 
 func (l *fakeLog) RefundsDue(context.Context, time.Duration, int) ([]store.Refund, error) {
-	return nil, l.call("RefundsDue")
+	return l.due, l.call("RefundsDue")
+}
+
+func (l *fakeLog) Refunded(_ context.Context, h store.Held) error {
+	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
 func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
@@ -180,6 +185,32 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r.wants("away", "local b [ana]")
 	r.flushed()
 	r.wants("back", "refund b [ana]")
+}
+
+// Refunds that only the database has are made in the limiter and confirmed. The first that the limiter does not take ends the round.
+func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
+	r := newIdle(t)
+	for n := range byte(2) {
+		r.log.due = append(r.log.due, store.Refund{
+			Held: store.Held{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n},
+		})
+	}
+	repeat := func() {
+		if err := r.repeatRefunds(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	r.gone = true
+	repeat()
+	r.asked("away", []string{"RefundsDue"})
+	r.gone = false
+	repeat()
+	var told []string
+	for _, due := range r.log.due {
+		s := policy.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
+		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
+	}
+	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
 }
 
 // A place waits for a day, a send as long as it counts.
