@@ -2,39 +2,41 @@ package web
 
 import (
 	"encoding/json"
+	"io/fs"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
 
-	"sendcode/internal/bundle"
-	"sendcode/internal/compress"
 	"sendcode/internal/recipient"
 )
 
 // StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
-// static are the files that browsers load, by name, each with all that it imports. They are made at the first request; it panics if that
-// fails, as every test of a page would show.
-var static = sync.OnceValue(func() map[string]*compress.File {
-	files := map[string]*compress.File{}
-	for _, name := range []string{"tokens.css", "pips.css", "page.css", "brand.css", "mailbox.css", "page.js", "mailbox.js"} {
-		body, err := bundle.Build(FS, "static/"+name)
-		if err != nil {
-			panic(err)
-		}
-		files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
-	}
-	icon, err := FS.ReadFile("static/icon.svg")
+// static are the files that browsers load, by name, each with all that it imports. They are made at the first request.
+var static = sync.OnceValue(func() map[string]*File {
+	files := map[string]*File{}
+	bundled, err := fs.Glob(FS, "bundled/static/*")
 	if err != nil {
 		panic(err)
 	}
-	files["icon.svg"] = compress.NewFile("image/svg+xml", icon)
-	files["plans.js"] = compress.NewFile(mime.TypeByExtension(".js"), phonePlansModule())
+	for _, name := range append(bundled, "static/icon.svg") {
+		files[path.Base(name)] = NewFile(mime.TypeByExtension(path.Ext(name)), mustRead(name))
+	}
+	files["plans.js"] = NewFile(mime.TypeByExtension(".js"), phonePlansModule())
 	return files
 })
+
+// mustRead returns an embedded file.
+func mustRead(name string) []byte {
+	body, err := FS.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
 
 // StaticURL returns the path of a static file such as "page.css" with its version as query, so that browsers may cache it forever; "" for
 // a file that does not exist.

@@ -14,7 +14,7 @@ func serve(target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A file is one request: what it is made of is in it. Package compress proves what is said of its version.
+// A file is one request: what it is made of is in it. TestAFileInEveryEncoding proves what is said of its version.
 func TestFiles(t *testing.T) {
 	needs := regexp.MustCompile(`@import|\bimport *[\w{*"']|\bfrom *["']`)
 	for name, c := range map[string]struct{ kind, holds string }{

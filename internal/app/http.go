@@ -15,7 +15,6 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/api"
 	"sendcode/internal/code"
-	"sendcode/internal/compress"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
@@ -26,8 +25,8 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/widget"
 	"sendcode/quota"
+	"sendcode/web"
 )
 
 // listener is an open port and what answers on it.
@@ -71,14 +70,14 @@ func (a *App) listen() error {
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
 	a.api.Register(front)
 	a.registerProviderEvents(front)
-	widget.Register(front)
+	web.RegisterWidget(front)
 	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
 			show(k.App, k.ID, k.LastUsed())
 		}
 	})
 	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
-		echo.WrapHandler(compress.NewFile("application/yaml", docs.OpenAPI)))
+		echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		(&api.Receipts{Addresses: ReceiptAddresses(a.cfg), Carriers: carriers, Log: a.receipts, Logger: a.logger}).Register(front)
 	}

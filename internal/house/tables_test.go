@@ -28,11 +28,8 @@ var edges = map[string]string{
 	"docs":                      "",
 	"migrations":                "",
 	"templates":                 "",
-	"web/admin":                 "",
-	"internal/texts":            "quota", // waits are rounded as everywhere
-	"internal/bundle":           "",
-	"internal/compress":         "",
-	"web":                       "quota internal/bundle internal/compress internal/recipient", // draws a rule's state the same way on every page, and serves how numbers are written
+	"internal/texts":            "quota",                                   // waits are rounded as everywhere
+	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
@@ -58,8 +55,7 @@ var edges = map[string]string{
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/widget": "internal/bundle internal/compress internal/texts web",
-	"internal/server": "internal/fault internal/compress internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/server": "internal/fault web internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/fault internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
 	"internal/page": "internal/fault quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
@@ -69,7 +65,7 @@ var edges = map[string]string{
 	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
 	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
-	"internal/console/frame":      "internal/fault internal/compress internal/texts internal/recipient internal/store internal/verification internal/server web web/admin",
+	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
 	"internal/console/auth": "internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
@@ -83,7 +79,7 @@ var edges = map[string]string{
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/brand internal/bulkhead internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
-		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/compress internal/page internal/widget " +
+		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
 
@@ -101,8 +97,8 @@ var support = words("internal/servertest internal/servertest/locate internal/ser
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
-	"github.com/andybalholm/brotli":         "internal/compress",
-	"github.com/evanw/esbuild":              "internal/bundle",
+	"github.com/andybalholm/brotli":         "web",
+	"github.com/evanw/esbuild":              "internal/page/pagetest",
 	"github.com/boombuler/barcode":          "internal/console/auth",
 	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
 	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/servertest/axe tools/screenshots",
@@ -118,7 +114,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/labstack/echo":              "web internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

@@ -13,11 +13,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/bundle"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest/axe"
-	"sendcode/web"
 )
 
 // faults is a function of what holds the card. It lists what axe does not find: what scrolls sideways, cannot be hit or reached, has a border
@@ -264,13 +262,13 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		t.Fatal(err)
 	}
 	b := visiting(t, browser, world(t))
-	script, err := bundle.Build(withScript{web.FS, `
+	script, err := pagetest.Bundle(withScript{os.DirFS("../../web"), `
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
 		import { put } from './static/time.js';
 		import { codeIn } from './static/code.js';
-		window.widget = { draw, cards, phones: numbers, put, codeIn };`}, "all.js")
+		window.widget = { draw, cards, phones: numbers, put, codeIn };`}, "all.js", true)
 	if err != nil {
 		t.Fatal(err)
 	}

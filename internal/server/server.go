@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"sendcode/internal/compress"
+	"sendcode/web"
 )
 
 // Limits of one request.
@@ -52,7 +52,7 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
-	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recoverPanics(c.Logger),
+	e.Use(accessLog(c.Logger), web.Compress, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isEventsRequest}))
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", serveProblemPage)
 	return e

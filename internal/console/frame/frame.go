@@ -17,10 +17,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/compress"
 	"sendcode/internal/texts"
 	"sendcode/web"
-	assets "sendcode/web/admin"
 )
 
 // Option is a choice of one field.
@@ -43,27 +41,27 @@ func Options[T ~string](w texts.Words, field, names string, chosen T, values ...
 type Layout struct {
 	logger    *slog.Logger
 	templates map[string]*template.Template
-	files     map[string]*compress.File
+	files     map[string]*web.File
 }
 
 // New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger) *Layout {
-	l := &Layout{logger: logger, templates: map[string]*template.Template{}, files: map[string]*compress.File{}}
+	l := &Layout{logger: logger, templates: map[string]*template.Template{}, files: map[string]*web.File{}}
 	for _, name := range []string{"admin.css", "console.js"} {
-		body := must(fs.ReadFile(assets.FS, name))
-		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
+		body := must(web.FS.ReadFile("admin/" + name))
+		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
 	base := template.New("layout.html").Funcs(template.FuncMap{
 		"static": web.StaticURL, "own": l.filePath, "set": func(id uuid.UUID) bool { return id != uuid.Nil },
 	})
-	template.Must(base.ParseFS(assets.FS, "layout.html"))
+	template.Must(base.ParseFS(web.FS, "admin/layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
-	for _, file := range must(fs.Glob(assets.FS, "*.html")) {
-		name := strings.TrimSuffix(file, ".html")
+	for _, file := range must(fs.Glob(web.FS, "admin/*.html")) {
+		name := strings.TrimSuffix(path.Base(file), ".html")
 		if name == "layout" {
 			continue
 		}
-		l.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, file))
+		l.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(web.FS, file))
 	}
 	return l
 }

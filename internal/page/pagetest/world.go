@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/page"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
-	"sendcode/internal/widget"
 	"sendcode/quota"
+	"sendcode/web"
 )
 
 // World is a page with its stand-ins, listening on loopback for browsers, and a visitor.
@@ -69,7 +69,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	w.Visitor = NewVisitorOf(e)
 	page.RegisterStatic(e)
-	widget.Register(e)
+	web.RegisterWidget(e)
 	w.api = api.New(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)

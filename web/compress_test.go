@@ -1,4 +1,4 @@
-package compress
+package web
 
 import (
 	"compress/gzip"
@@ -99,7 +99,7 @@ func TestBodiesThatAreNotEncoded(t *testing.T) {
 
 func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 	e := echo.New()
-	e.Use(Pages)
+	e.Use(Compress)
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = c.HTML(http.StatusTeapot, text) }
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
 	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, text) })

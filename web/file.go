@@ -1,6 +1,4 @@
-// Package compress sends files and pages to browsers in the encoding brotli or gzip. A file, which does not change, is encoded once; a
-// page is encoded while it is written.
-package compress
+package web
 
 import (
 	"bytes"

@@ -1,6 +1,4 @@
-// Package bundle joins JavaScript modules and style sheets into one minified file. The program does so when it first serves them; the
-// repository holds only the sources.
-package bundle
+package pagetest
 
 import (
 	"errors"
@@ -12,12 +10,12 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Build returns the file entry, minified, with all that it imports: modules, and style sheets, whose text is the default import. URLs in
-// style sheets stay as they are. The error lists the faults with file and line.
-func Build(files fs.FS, entry string) ([]byte, error) {
+// Bundle returns the file entry with all that it imports: modules, and style sheets, whose text is the default import. URLs in style sheets
+// stay as they are. The error lists the faults with file and line.
+func Bundle(files fs.FS, entry string, minified bool) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
-		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
+		MinifyWhitespace: minified, MinifyIdentifiers: minified, MinifySyntax: minified, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { resolveWithin(b, files) }}},
 	})
 	if err := joinMessages(built.Errors); err != nil {
@@ -48,7 +46,7 @@ func resolveWithin(b api.PluginBuild, files fs.FS) {
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "text"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		css, err := Build(files, a.Path)
+		css, err := Bundle(files, a.Path, true)
 		text := strings.TrimSpace(string(css))
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, err
 	})

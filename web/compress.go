@@ -1,4 +1,4 @@
-package compress
+package web
 
 import (
 	"compress/gzip"
@@ -11,12 +11,12 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Pages is middleware that encodes HTML pages. It answers an error of next itself, and returns nil. Other responses are sent as they are:
+// Compress is middleware that encodes HTML pages while they are written. It answers an error of next itself, and returns nil. Other responses are sent as they are:
 // those of the API are small, and an event stream must not wait for a block to fill.
 //
 // The length of a compressed page could reveal a secret that stands in it beside text that an attacker chose (BREACH). Pages here hold no
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
-func Pages(next echo.HandlerFunc) echo.HandlerFunc {
+func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		w := &writer{ResponseWriter: c.Response().Writer}
 		if c.Request().Method != http.MethodHead {
