@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -175,35 +174,6 @@ func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
 	})
 }
 
-func TestRecord(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
-		w.takeID("taken", r)
-		w.pass(10 * time.Second)
-		history := []Event{
-			{"taken", w.now.Add(-5 * time.Second)}, // counts from the later instant
-			{"fresh", w.now.Add(-30 * time.Second)},
-			{"fresh", w.now.Add(-40 * time.Second)}, // earlier
-			{"ahead", w.now.Add(5 * time.Second)},   // from a clock that was ahead
-			{"edge", w.now.Add(µs - time.Minute)},
-			{"lapsed", w.now.Add(-time.Minute)},
-			{"ancient", time.Time{}},
-		}
-		for range 2 {
-			must(t, w.Record(t.Context(), ann(), time.Minute, history))
-			d := w.peek(r)
-			same(t, "used, over the limit", d.Rules[0].Used, 4)
-			same(t, "reset: the edge", d.Rules[0].ResetAfter, µs)
-			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
-		}
-		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
-		w.pass(time.Minute - µs)
-		same(t, "the one ahead counts from now on", w.peek(r).Rules[0].Used, 1)
-		w.pass(µs)
-		same(t, "a minute later", w.peek(r).Rules[0].Used, 0)
-	})
-}
-
 // Record marks nothing, however many events it adds.
 func TestQuota11OnlyRestoreMarks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
@@ -219,51 +189,12 @@ func TestQuota11OnlyRestoreMarks(t *testing.T) {
 	})
 }
 
-// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
-// added, and if the clock steps back before another ID is refunded.
-func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
-	second := sliding(Recipient, 9, time.Second)
-	for name, c := range map[string]struct {
-		rule          Rule
-		before, after func(w *world)
-		rest          time.Duration // of the minute, after that
-	}{
-		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
-		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
-		"beside an event": {perHour, func(w *world) { w.take(perHour) }, func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
-		"events leave":    {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
-		"a step back": {perHour, func(*world) {}, func(w *world) {
-			w.pass(-30 * time.Second)
-			must(w.t, w.Refund(w.t.Context(), "second", ann()))
-		}, 90 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, w *world) {
-				c.before(w)
-				must(t, w.Refund(t.Context(), "refunded", ann()))
-				c.after(w)
-				w.pass(c.rest - µs)
-				used := w.peek(c.rule).Rules[0].Used
-				_, err := w.Take(t.Context(), request("refunded", sliding(IP, 9, time.Hour), c.rule))
-				same(t, "refused 1 µs before the end", errors.Is(err, ErrRefunded), true)
-				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
-				same(t, "used", w.peek(c.rule).Rules[0].Used, used)
-				w.pass(µs)
-				d := w.takeID("refunded", c.rule)
-				same(t, "admitted after a minute", d.Admitted, true)
-				same(t, "used after a minute", d.Rules[0].Used, used+1)
-				must(t, w.Reset(t.Context(), ann()))
-				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
-				same(t, "recorded after a minute", w.peek(c.rule).Rules[0].Used, 1)
-			})
-		})
-	}
-}
-
-// marks asks whether ann's bucket is complete for a source while the limiter's clock is ahead of the log's.
-func (w *world) marks(source string, ahead time.Duration) (epoch string) {
+// marks asks whether ann's bucket is complete for a mapping while the limiter's clock is ahead of the log's.
+func (w *world) marks(mapping string, ahead time.Duration) (epoch string) {
 	w.t.Helper()
-	d, err := w.Peek(w.t.Context(), Request{Rules: []Rule{perHour}, Buckets: buckets("ann", ""), Logged: map[Scope]string{Recipient: source}, Ahead: ahead})
+	d, err := w.Peek(w.t.Context(), Request{
+		Rules: []Rule{perHour, sliding(IP, 9, time.Hour)}, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: mapping}, Ahead: ahead,
+	})
 	must(w.t, err)
 	return d.Incomplete[Recipient]
 }
@@ -271,11 +202,11 @@ func (w *world) marks(source string, ahead time.Duration) (epoch string) {
 // A mark holds while the clocks differ by what they differed by, as closely as each process measures it.
 func TestQuota11AMarkIsOfItsClocks(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		for _, ahead := range []time.Duration{0, 24*time.Hour + 333*time.Millisecond, -25 * time.Hour} {
-			h := History{Bucket: ann(), Keep: time.Hour, Epoch: w.marks("login", ahead+time.Hour), Mapping: "login", Ahead: ahead + time.Hour}
+		for mapping, ahead := range map[string]time.Duration{"login": 0, "gift": 24*time.Hour + 333*time.Millisecond, "": -25 * time.Hour} {
+			h := History{Bucket: ann(), Keep: time.Hour, Epoch: w.marks(mapping, ahead+time.Hour), Mapping: mapping, Ahead: ahead + time.Hour}
 			must(t, w.Restore(t.Context(), h))
 			for by, want := range map[time.Duration]bool{0: true, 500: true, -500: true, 750: false, -750: false, 300_000: false, -300_000: false} {
-				same(t, fmt.Sprintf("complete %d ms from %v", by, ahead), w.marks("login", ahead+time.Hour+by*time.Millisecond) == "", want)
+				same(t, fmt.Sprintf("complete %d ms from %v", by, ahead), w.marks(mapping, ahead+time.Hour+by*time.Millisecond) == "", want)
 			}
 		}
 	})
@@ -295,14 +226,18 @@ func TestQuota11AWriteByAnotherMappingEndsTheMarksOfTheFamily(t *testing.T) {
 		ends  bool
 		doubt time.Duration
 	}{
-		"a take by the same mapping":      {func(w *world) { take(w, ann(), "login", 0) }, false, 0},
-		"to another bucket":               {func(w *world) { take(w, other, "login", 0) }, false, 0},
-		"of another recipient":            {func(w *world) { take(w, buckets("ben", "")[Recipient], "gift", 0) }, false, 0},
-		"a take by another":               {func(w *world) { take(w, ann(), "gift", 0) }, true, 10 * time.Second},
-		"by another, to another bucket":   {func(w *world) { take(w, other, "gift", 0) }, true, 10 * time.Second},
-		"by another, and by the same":     {func(w *world) { take(w, other, "gift", 0); w.pass(time.Second); take(w, other, "login", 0) }, true, 10 * time.Second},
-		"by other clocks":                 {func(w *world) { take(w, other, "login", time.Minute) }, true, 0},
-		"by another, and by other clocks": {func(w *world) { take(w, other, "gift", 0); w.pass(time.Second); take(w, other, "gift", time.Minute) }, true, 10 * time.Second},
+		"a take by the same mapping":    {func(w *world) { take(w, ann(), "login", 0) }, false, 0},
+		"to another bucket":             {func(w *world) { take(w, other, "login", 0) }, false, 0},
+		"of another recipient":          {func(w *world) { take(w, buckets("ben", "")[Recipient], "gift", 0) }, false, 0},
+		"a take by another":             {func(w *world) { take(w, ann(), "gift", 0) }, true, 10 * time.Second},
+		"by another, to another bucket": {func(w *world) { take(w, other, "gift", 0) }, true, 10 * time.Second},
+		"by another, and by the same":   {func(w *world) { take(w, other, "gift", 0); w.pass(time.Second); take(w, other, "login", 0) }, true, 10 * time.Second},
+		"by other clocks":               {func(w *world) { take(w, other, "login", time.Minute) }, true, 0},
+		"by another, and by other clocks": {func(w *world) {
+			take(w, other, "gift", 0)
+			take(w, other, "login", 0)
+			take(w, other, "login", time.Minute)
+		}, true, 10 * time.Second},
 		"a record by another": {func(w *world) {
 			must(w.t, w.Restore(w.t.Context(), History{Bucket: other, Keep: time.Hour, Mapping: "gift", Events: []Event{{w.id(), w.now}}}))
 		}, true, 10 * time.Second},
@@ -335,7 +270,7 @@ func TestQuota11AWriteByAnotherMappingEndsTheMarksOfTheFamily(t *testing.T) {
 // A call that sees the clock set back moves events; the mark ends with their instants, also if the clock is right again at the next call.
 func TestQuota11AMovedEventEndsTheMark(t *testing.T) {
 	for name, see := range map[string]func(w *world){
-		"take": func(w *world) { w.admits(true, perHour) }, "look": func(w *world) { w.peek(perHour) },
+		"take": func(w *world) { w.admits(true, perHour) }, "look": func(w *world) { w.lacking("at once", "login", perHour) },
 		"record": func(w *world) { must(w.t, w.Record(w.t.Context(), ann(), time.Hour, []Event{{"late", w.now}})) },
 	} {
 		t.Run(name, func(t *testing.T) {

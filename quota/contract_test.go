@@ -214,3 +214,73 @@ func TestQuota9ParallelTakesAdmitTheLimit(t *testing.T) {
 		}
 	})
 }
+
+func TestRecord(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		r := sliding(Recipient, 2, time.Minute)
+		w.takeID("taken", r)
+		w.pass(10 * time.Second)
+		history := []Event{
+			{"taken", w.now.Add(-5 * time.Second)}, // counts from the later instant
+			{"fresh", w.now.Add(-30 * time.Second)},
+			{"fresh", w.now.Add(-40 * time.Second)}, // earlier
+			{"ahead", w.now.Add(5 * time.Second)},   // from a clock that was ahead
+			{"edge", w.now.Add(µs - time.Minute)},
+			{"lapsed", w.now.Add(-time.Minute)},
+			{"ancient", time.Time{}},
+		}
+		for range 2 {
+			must(t, w.Record(t.Context(), ann(), time.Minute, history))
+			d := w.peek(r)
+			same(t, "used, over the limit", d.Rules[0].Used, 4)
+			same(t, "reset: the edge", d.Rules[0].ResetAfter, µs)
+			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
+		}
+		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
+		w.pass(time.Minute - µs)
+		same(t, "the one ahead counts from now on", w.peek(r).Rules[0].Used, 1)
+		w.pass(µs)
+		same(t, "a minute later", w.peek(r).Rules[0].Used, 0)
+	})
+}
+
+// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
+// added, and if the clock steps back before another ID is refunded.
+func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
+	second := sliding(Recipient, 9, time.Second)
+	for name, c := range map[string]struct {
+		rule          Rule
+		before, after func(w *world)
+		rest          time.Duration // of the minute, after that
+	}{
+		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
+		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
+		"beside an event": {perHour, func(w *world) { w.take(perHour) }, func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
+		"events leave":    {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
+		"a step back": {perHour, func(*world) {}, func(w *world) {
+			w.pass(-30 * time.Second)
+			must(w.t, w.Refund(w.t.Context(), "second", ann()))
+		}, 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, w *world) {
+				c.before(w)
+				must(t, w.Refund(t.Context(), "refunded", ann()))
+				c.after(w)
+				w.pass(c.rest - µs)
+				used := w.peek(c.rule).Rules[0].Used
+				_, err := w.Take(t.Context(), request("refunded", sliding(IP, 9, time.Hour), c.rule))
+				same(t, "refused 1 µs before the end", errors.Is(err, ErrRefunded), true)
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
+				same(t, "used", w.peek(c.rule).Rules[0].Used, used)
+				w.pass(µs)
+				d := w.takeID("refunded", c.rule)
+				same(t, "admitted after a minute", d.Admitted, true)
+				same(t, "used after a minute", d.Rules[0].Used, used+1)
+				must(t, w.Reset(t.Context(), ann()))
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
+				same(t, "recorded after a minute", w.peek(c.rule).Rules[0].Used, 1)
+			})
+		})
+	}
+}

@@ -43,6 +43,7 @@ type Request struct {
 	Verification string // that a check names
 	Code         string // that a check enters
 	Browser      bool   // hears of its own sends alone
+	MayLack      bool   // the answer may lack sends, as a moment after the limiter was away
 }
 
 // Message is a message that a recipient got.

@@ -114,7 +114,7 @@ func (j *judge) waits() {
 					j.broke(Surface, "a refusal has the header Retry-After %q and the member %d", header, q.RetryAfter)
 				}
 			}
-			if least, most, says := q.blockedFor(); says {
+			if least, most, says := q.blockedFor(); says && !q.MayLack {
 				j.wait(q, requests[i+1:], least, most)
 			}
 		}
@@ -169,7 +169,7 @@ func (j *judge) freed(q, r request) bool {
 // figures compares how much of each rule is left by an answer with the sends that surely count, and with those that may.
 func (j *judge) figures() {
 	for _, q := range j.requests {
-		if q.Quota == nil || q.Browser || q.Kind == Check || j.Unsettled {
+		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check || j.Unsettled {
 			continue
 		}
 		for _, rule := range j.Rules {

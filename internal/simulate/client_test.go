@@ -20,6 +20,7 @@ type person struct {
 	channel recipient.Channel
 	to      string
 	holds   map[actor]string // the verification that each actor has
+	known   string           // the token that the person's browser got for a right code
 	last    *request         // the last look at the quota
 	busy    int              // requests begun and ended so far that may change the quota
 }
@@ -68,6 +69,7 @@ type request struct {
 	logTrouble   bool // while it was under way
 	anyTrouble   bool
 	afterOutage  bool // the limiter was away a moment ago
+	known        bool // the browser presented a token
 	status       int
 	body         body
 	to, key      string
@@ -84,6 +86,7 @@ type body struct {
 	ID             string                      `json:"id"`
 	Status         any                         `json:"status"`
 	Valid          bool                        `json:"valid"`
+	Known          string                      `json:"known"`
 	RetryAfterMS   int                         `json:"retry_after_ms"`
 	RetryAfter     int                         `json:"retry_after"`
 	BlockedBy      string                      `json:"blocked_by"`
@@ -213,6 +216,10 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 			o.body["purpose"] = "login"
 		}
 	}
+	known := by == browser && w.tokenOf(p) != ""
+	if known {
+		o.body["known"] = []string{w.tokenOf(p)}
+	}
 	if e.Wait && by == backEnd {
 		if o.header == nil {
 			o.header = map[string]string{}
@@ -224,6 +231,7 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	w.touch(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	q.known = known
 	if q.answered && q.status == http.StatusAccepted {
 		p.holds[by] = q.body.ID
 		w.verifications[q.body.Send.ID] = q.body.ID
@@ -236,6 +244,12 @@ func (w *world) held(p *person, by actor) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return p.holds[by]
+}
+
+// tokenOf returns the token by which a person's browser is known; "" for none.
+func (w *world) tokenOf(p *person) (token string) {
+	w.locked(func() { token = p.known })
+	return token
 }
 
 // touch records that a person's quota may change.
@@ -260,6 +274,10 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check", body: map[string]any{"code": code}, ip: ip})
 	w.touch(p)
 	q.code, q.right, q.verification = code, code == right, id
+	if q.body.Known != "" {
+		w.count("a browser became known")
+		w.locked(func() { p.known = q.body.Known })
+	}
 	return q
 }
 

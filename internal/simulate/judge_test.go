@@ -27,15 +27,6 @@ type ledger struct {
 	resets, erase map[*person][]administered
 }
 
-// lookAround asks for each person's quota when all is quiet. It asks twice: the first look completes the limiter.
-func (w *world) lookAround() {
-	for _, p := range w.people {
-		for range 2 {
-			p.last = w.look(Event{ID: -1}, backEnd, p)
-		}
-	}
-}
-
 // judge runs all oracles.
 func (w *world) judge() {
 	l := w.ledger()
@@ -70,7 +61,7 @@ func (l *ledger) asSeen() {
 		h.Requests = append(h.Requests, history.Request{
 			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status, Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
-			Browser: q.by != backEnd || q.afterOutage, // the limiter may not have yet what the log admitted alone
+			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known, // a known browser waits less than others
 		})
 	}
 	for _, a := range l.acts {

@@ -143,6 +143,11 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range r.IntN(6) {
 		p.add(r, unusual[r.IntN(len(unusual))])
 	}
+	if r.IntN(4) == 0 { // strangers try often
+		for range 2 + r.IntN(4) {
+			p.add(r, []Kind{Attack, Exhaust}[r.IntN(2)])
+		}
+	}
 	for range 2 + r.IntN(7) {
 		p.add(r, faults[r.IntN(len(faults))])
 	}
