@@ -106,6 +106,8 @@ func unwritableReason(err error) *server.Reason {
 		reason.Word, reason.Text = "log_full", "The database has no room left to write."
 	case errors.Is(err, store.ErrReadOnly):
 		reason.Word, reason.Text = "log_read_only", "The database can only be read."
+	case errors.Is(err, store.ErrSchema):
+		reason.Word, reason.Text = "log_schema", "The database has another schema than this program: run sendcode migrate of this version."
 	case errors.Is(err, store.ErrNoPartition):
 		reason.Word, reason.Text = "log_no_partition", "The log has no partition for the present time."
 	}

@@ -19,7 +19,7 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {store.ErrSchema, "log_schema"}, {errors.New("dial /var/run"), "log_unreachable"}} {
 			var asked atomic.Int32
 			p := databaseProbe{ping: func(context.Context) error { asked.Add(1); return c.err }, logger: slog.New(slog.DiscardHandler), now: time.Now}
 			for n := 1; n <= missesTillAway; n++ {

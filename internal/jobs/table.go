@@ -48,7 +48,7 @@ const (
 
 	ExpireRows   = 500
 	countHours   = 4
-	monthsAhead  = 2 // fewer partitions ahead are an alarm
+	weeksAhead   = 2 // fewer partitions ahead are an alarm
 	alarmEvery   = 10 * time.Minute
 	watchTimeout = 30 * time.Second
 	eraseTimeout = 90 * time.Second // a recipient may have many rows
@@ -106,14 +106,14 @@ func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
 	return n >= countHours, err
 }
 
-// makePartitions creates partitions for the coming months. If there are fewer than monthsAhead, it logs an alarm, and tries again at every
+// makePartitions creates partitions for the coming weeks. If there are fewer than weeksAhead, it logs an alarm, and tries again at every
 // tick.
 func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	now := l.Now()
 	until, err := l.Store.EnsurePartitions(bounded)
-	if err == nil && (until.IsZero() || store.MonthsAhead(until, now) >= monthsAhead) {
+	if err == nil && (until.IsZero() || store.WeeksAhead(until, now) >= weeksAhead) {
 		return false, nil
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {

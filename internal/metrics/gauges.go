@@ -140,7 +140,7 @@ func unixSeconds(t time.Time) float64 {
 // erased persons' hashes are overdue for deletion. While the log does not answer, they are missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	ahead := desc("sendcode_log_months_ahead", "Whole months after the present one that the log has partitions for; none where it needs none.")
+	ahead := desc("sendcode_log_weeks_ahead", "Whole weeks after the present one that the log has partitions for; none where it needs none.")
 	oldest := desc("sendcode_log_oldest_timestamp_seconds", "When the oldest row was logged.")
 	due := desc("sendcode_retention_due_rows",
 		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", store.MaxDue))
@@ -153,7 +153,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 			return
 		}
 		if len(s.Partitions) > 0 {
-			show(ahead, float64(store.MonthsAhead(s.Until(), s.Now)))
+			show(ahead, float64(store.WeeksAhead(s.Until(), s.Now)))
 		}
 		if !s.Oldest.IsZero() {
 			show(oldest, unixSeconds(s.Oldest))

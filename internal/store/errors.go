@@ -31,4 +31,6 @@ var (
 	ErrFull = errors.New("store: no room to write")
 	// ErrReadOnly: the database, or its file, can only be read.
 	ErrReadOnly = errors.New("store: the database is read-only")
+	// ErrSchema: the database does not have the schema of this program.
+	ErrSchema = errors.New("store: the database has another schema than this program")
 )

@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/base32"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +15,7 @@ import (
 	"sendcode/internal/fault"
 )
 
-// In Postgres, the table sends has one partition for each month. A partition is a range of IDs, since an ID begins with its time; so the
+// In Postgres, the table sends has one partition for each week. A partition is a range of IDs, since an ID begins with its time; so the
 // primary key is unique over all partitions. A statement that reads a time range also bounds the IDs, so Postgres skips the other
 // partitions. That finds all rows, because the time in a row's ID differs from the log's clock by at most MaxDrift: Begin fails with
 // ErrDrift otherwise.
@@ -74,6 +76,26 @@ func CheckDrift(id uuid.UUID, now time.Time) error {
 	}
 	return nil
 }
+
+// NewVerificationID returns an ID for a verification that is opened at that time: its week in three characters, so that rows of one week
+// can lie together, and then 128 random bits, since the ID allows to read, check and cancel the verification.
+func NewVerificationID(at time.Time) string {
+	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
+	var id [3 + 26]byte
+	id[0], id[1], id[2] = base32Digits[week>>10&31], base32Digits[week>>5&31], base32Digits[week&31]
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	lowerBase32.Encode(id[3:], random[:])
+	return string(id[:])
+}
+
+// base32Digits are in the order of ASCII, so IDs sort by their weeks, until the year 2597.
+const base32Digits = "0123456789abcdefghijklmnopqrstuv"
+
+var lowerBase32 = base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
+
+// Week is the length of a partition. Weeks begin on Monday at 0:00 UTC, as those of time.Time.Truncate.
+const Week = 7 * 24 * time.Hour
 
 // Partition is a table that holds the sends of a stretch of time.
 type Partition struct {

@@ -34,3 +34,22 @@ func TestIDs(t *testing.T) {
 		t.Errorf("%v goes on with the wrong hour", id)
 	}
 }
+
+// A verification's ID begins with its week, whose IDs sort between those of the weeks before and after.
+func TestVerificationIDsSortByWeek(t *testing.T) {
+	monday := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	week := func(at time.Time) string { return NewVerificationID(at)[:3] }
+	if before := week(monday.Add(-time.Nanosecond)); before != "2so" || week(monday) != "2sp" || week(monday.Add(Week-1)) != "2sp" {
+		t.Errorf("%q, then %q", before, week(monday))
+	}
+	last := ""
+	for at := time.Unix(0, 0); at.Year() < 2597; at = at.Add(Week) {
+		if week(at) <= last {
+			t.Fatalf("%q after %q", week(at), last)
+		}
+		last = week(at)
+	}
+	if id := NewVerificationID(monday); len(id) != 29 || id == NewVerificationID(monday) {
+		t.Error(id)
+	}
+}

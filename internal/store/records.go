@@ -51,7 +51,7 @@ var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
 // Verification is one code: its holder may have it sent again, its recipient enters it.
 type Verification struct {
-	ID          string            `column:"id,send"` // opaque, at least 128 random bits: a caller who knows it may read and check it
+	ID          string            `column:"id,send"` // opaque; see NewVerificationID: a caller who knows it may read and check it
 	App         string            `column:"app,send"`
 	Channel     recipient.Channel `column:"channel,send"`
 	Purpose     string            `column:"purpose,send"`

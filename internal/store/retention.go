@@ -6,11 +6,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// MonthsAhead returns how many whole months after the month of now have partitions. until is the end of the last partition.
-func MonthsAhead(until, now time.Time) int {
-	until, now = until.UTC(), now.UTC()
-	return 12*(until.Year()-now.Year()) + int(until.Month()-now.Month()) - 1
-}
+// WeeksAhead returns how many whole weeks after the week of now have partitions. until is the end of the last partition.
+func WeeksAhead(until, now time.Time) int { return int(until.Sub(now.Truncate(Week))/Week) - 1 }
 
 // MaxLife is the longest life of a code. Rows are kept MaxLife longer than configured: a verification is deleted with its oldest send, and
 // its newest send is at most one life younger. So no verification is deleted before all its sends have reached the configured age.

@@ -2,7 +2,6 @@ package verification
 
 import (
 	"crypto/rand"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 
 // newVerification builds the verification that Begin opens if there is none to join.
 func (s *Service) newVerification(a asked) (store.Verification, error) {
-	id := strings.ToLower(rand.Text()) // at least 128 random bits: it allows to view, check and cancel the verification
+	id := store.NewVerificationID(s.Now())
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.Seal(a.to, id)

@@ -45,6 +45,13 @@
 -- Indexes have the time and not the ID that makes an order total: rows of one instant are sorted when they are read. Only the key
 -- has the ID, so no plan can look a row up by its ID in any other index, whatever the statistics say.
 
+-- The SHA-256, in hex, of the file that each migration was applied from: what differs from the program's files is another schema (package
+-- sqldb, migrate.go).
+CREATE TABLE schema_fingerprints (
+    version bigint NOT NULL PRIMARY KEY,
+    sha256  text   NOT NULL
+);
+
 -- The first ID that a send of an instant can have: IDs begin with their time (RFC 9562 section 5.7).
 CREATE FUNCTION sendcode_lowest_id(at timestamptz) RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT (lpad(to_hex(greatest(0, floor(extract(epoch FROM at) * 1000)::bigint)), 12, '0') || '00000000000000000000')::uuid $$;
@@ -62,7 +69,7 @@ CREATE TABLE verifications (
     forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
     code_length  smallint    NOT NULL,
     class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
-    id           text        NOT NULL PRIMARY KEY, -- a capability, at least 128 random bits
+    id           text        NOT NULL PRIMARY KEY, -- a capability: its week in three characters, then 128 random bits
     app          text        NOT NULL,
     channel      text        NOT NULL,
     purpose      text        NOT NULL,
@@ -77,7 +84,7 @@ CREATE TABLE verifications (
     locale       text        NOT NULL,
     reference    text        NOT NULL,
     replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- Retention. Rows come in the order of their time, so ranges of pages tell it: no entry for each row.
 CREATE INDEX verifications_created ON verifications USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
@@ -85,7 +92,7 @@ CREATE INDEX verifications_created ON verifications USING brin (created_at) WITH
 -- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
 
--- One row for each send: the record and the second gate's memory in one, so that they cannot disagree. A partition for each month, by the time that IDs begin with: so the key holds over all of
+-- One row for each send: the record and the second gate's memory in one, so that they cannot disagree. A partition for each week, by the time that IDs begin with: so the key holds over all of
 -- them. Nothing refers to sends, and sends to nothing, by a foreign key: partitions are dropped whole.
 CREATE TABLE sends (
     id              uuid        NOT NULL PRIMARY KEY,
@@ -156,7 +163,7 @@ CREATE TABLE refusals (
     reference       text        NOT NULL,
     ip              text        NOT NULL,
     blocked_by      text        NOT NULL              -- the rule
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX refusals_recipient ON refusals (recipient, logged_at);
 CREATE INDEX refusals_logged ON refusals (logged_at);
 CREATE INDEX refusals_kind ON refusals (app, channel, purpose, logged_at);
@@ -166,7 +173,8 @@ CREATE INDEX refusals_reference ON refusals (reference, logged_at) WHERE referen
 CREATE INDEX refusals_blocked_by ON refusals (blocked_by, logged_at);
 
 -- What is in flight: Begin inserts, Finish deletes, and leases are renewed, ended and taken over here. A row is found by its key,
--- or by the time when it has to be looked after. Rows live for a second, so dead ones are vacuumed early.
+-- or by the time when it has to be looked after. Rows live for a second, so dead ones are vacuumed early; so are those of other queues and
+-- of large tables whose rows change, below, for which a fifth of all rows would be late.
 CREATE TABLE outbox (
     id         uuid        NOT NULL PRIMARY KEY, -- of the send
     due_at     timestamptz NOT NULL,             -- end of the lease, or time of the next attempt
@@ -182,7 +190,7 @@ CREATE TABLE refunds (
     id      uuid        NOT NULL PRIMARY KEY, -- of the send
     since   timestamptz NOT NULL,             -- due since, or handed out then
     attempt integer     NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX refunds_since ON refunds (since);
 
 -- Sends that did not go well, written when it happens: by them the console finds failed, unknown and undelivered sends, and the
@@ -218,7 +226,7 @@ CREATE TABLE idempotency_keys (
     send_id     uuid        NOT NULL,
     created_at  timestamptz NOT NULL,
     held_until  timestamptz NOT NULL -- until then a request works on it
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
 -- What administrators did. Rows are only added: the trigger holds for every role, and the role that the service works as has no
@@ -315,7 +323,7 @@ CREATE TABLE app_events (
     ended_at        timestamptz,
     answer          text        NOT NULL DEFAULT '',  -- of the last attempt
     CONSTRAINT app_events_pending_is_due CHECK ((state = 'pending') = (due_at IS NOT NULL) AND (due_at IS NULL) = (ended_at IS NOT NULL))
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX app_events_due ON app_events (app, due_at, id) WHERE due_at IS NOT NULL; -- by app: one that does not answer is not in the way of others
 CREATE INDEX app_events_pending ON app_events (at, id) WHERE due_at IS NOT NULL;      -- given up
 CREATE INDEX app_events_ended ON app_events (ended_at, id) WHERE ended_at IS NOT NULL; -- forgotten
@@ -371,7 +379,7 @@ CREATE TABLE pending_receipts (
     ask_at     timestamptz,          -- when it is asked next; NULL: never
     asked      integer     NOT NULL DEFAULT 0,
     PRIMARY KEY (carrier, message_id)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX pending_receipts_send ON pending_receipts (send_id);
 CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS NOT NULL;
 CREATE INDEX pending_receipts_at ON pending_receipts (at);
@@ -522,14 +530,13 @@ DO $do$
 BEGIN
 PERFORM set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
--- Makes the partitions of this month and of the three that follow, as far as they are not there, and returns the end of the last
--- one. The caller has no say in what is made. Half of each
--- page is left for the second versions of its rows: a batch ends most rows of a page at once.
+-- Makes the partitions of this week and of the four that follow, as far as they are not there, and returns the end of the last one.
+-- The caller has no say in what is made. Half of each page is left for the second versions of its rows: a batch ends most rows of a page at once.
 CREATE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET lock_timeout = '1s'
 AS $$
 DECLARE
-    goal timestamptz := (date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + interval '4 months') AT TIME ZONE 'UTC';
+    goal timestamptz := (date_trunc('week', clock_timestamp() AT TIME ZONE 'UTC') + interval '5 weeks') AT TIME ZONE 'UTC';
     last timestamptz;
     next timestamptz;
     name text;
@@ -540,10 +547,10 @@ BEGIN
     END IF;
     LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE; -- one at a time; readers and writers do not wait
     SELECT max(p.ends) INTO last FROM sendcode_partitions p;
-    last := coalesce(last, date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC' - interval '32 days') AT TIME ZONE 'UTC'); -- there is none at all
+    last := coalesce(last, date_trunc('week', clock_timestamp() AT TIME ZONE 'UTC' - interval '32 days') AT TIME ZONE 'UTC'); -- there is none at all
     WHILE last < goal LOOP
-        next := (date_trunc('month', last AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC';
-        name := 'sends_' || to_char(last AT TIME ZONE 'UTC', 'YYYY_MM');
+        next := (date_trunc('week', last AT TIME ZONE 'UTC') + interval '1 week') AT TIME ZONE 'UTC';
+        name := 'sends_' || to_char(last AT TIME ZONE 'UTC', 'IYYY_"w"IW');
         EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)', name);
         EXECUTE format('ALTER TABLE sends ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, sendcode_lowest_id(last), sendcode_lowest_id(next));
         last := next;

@@ -6,6 +6,11 @@
 -- counted ahead in it. Instants and durations are whole microseconds (instants since 1970, UTC) on the clock of the program, flags
 -- are 0 or 1, IDs of sends are UUIDs as text.
 
+CREATE TABLE schema_fingerprints (
+    version INTEGER NOT NULL PRIMARY KEY,
+    sha256  TEXT    NOT NULL
+) STRICT;
+
 CREATE TABLE verifications (
     created_at   INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL,

@@ -12,8 +12,8 @@ import (
 //go:embed rows.sql
 var fillSQL string
 
-//go:embed months.sql
-var monthsSQL string
+//go:embed weeks.sql
+var weeksSQL string
 
 // step is how many rows are written at once.
 const step = 100_000
@@ -25,7 +25,7 @@ func Fill(ctx context.Context, database string, size int) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, monthsSQL); err != nil {
+	if _, err := conn.Exec(ctx, weeksSQL); err != nil {
 		return err
 	}
 	for first := 1; first <= size; first += step {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// monthsAhead is how many whole months the log should have room for; with less, doctor warns.
-const monthsAhead = 2
+// weeksAhead is how many whole weeks the log should have room for; with less, doctor warns.
+const weeksAhead = 2
 
 // checkStorage returns a sentence about what the log's database holds, and prints remarks on faults.
 func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, error) {
@@ -19,7 +19,7 @@ func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, er
 	if err != nil {
 		return "", err
 	}
-	if store.MonthsAhead(e.Until(), e.Now) < monthsAhead {
+	if store.WeeksAhead(e.Until(), e.Now) < weeksAhead {
 		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")
 	}

@@ -52,16 +52,17 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"spending":        {nothing: `account period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
 	// of numbers, not of a number
-	"prefix_pauses":    {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`},
-	"leases":           {nothing: `name until`},
-	"pending_receipts": {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
-	"counted_hours":    {nothing: `hour`},
-	"hour_tallies":     {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
-	"hour_times":       {nothing: `hour app channel purpose bucket n`},
-	"hour_domains":     {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
-	"hour_codes":       {nothing: `hour app channel purpose dimension opened approved`, erased: `value`},
-	"write_probe":      {nothing: `filling`},
-	"sendcode_schema":  {nothing: `id version_id is_applied tstamp`},
+	"prefix_pauses":       {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`},
+	"leases":              {nothing: `name until`},
+	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
+	"counted_hours":       {nothing: `hour`},
+	"hour_tallies":        {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
+	"hour_times":          {nothing: `hour app channel purpose bucket n`},
+	"hour_domains":        {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
+	"hour_codes":          {nothing: `hour app channel purpose dimension opened approved`, erased: `value`},
+	"write_probe":         {nothing: `filling`},
+	"schema_fingerprints": {nothing: `version sha256`},
+	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 
 func TestEveryColumnIsErased(t *testing.T) {

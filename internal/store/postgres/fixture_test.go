@@ -145,7 +145,7 @@ DO $$ DECLARE name regclass; BEGIN
 ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only;
 ALTER TABLE audit_recipients DISABLE TRIGGER audit_recipients_append_only;
 FOR name IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-	AND relname NOT IN ('sendcode_schema', 'test_clock') LOOP
+	AND relname NOT IN ('sendcode_schema', 'schema_fingerprints', 'test_clock') LOOP
 	EXECUTE 'DELETE FROM ' || name;
 END LOOP;
 ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER audit_entries_append_only;

@@ -13,7 +13,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
-	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
@@ -90,21 +89,22 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) }, nil
 }
 
-// checkSchema returns an error if the schema's version is older than this program needs.
-func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	provider, err := sqldb.NewProvider(goose.DialectPostgres, new(sql.DB), migrations.Postgres, "postgres")
+// checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the migrations of this program.
+func (p *DB) checkSchema(ctx context.Context) error {
+	own, err := sqldb.Fingerprints(migrations.Postgres, "postgres")
 	if err != nil {
-		return fmt.Errorf("store: migrations: %w", err)
+		return sqldb.WrapMigration(err)
 	}
-	sources := provider.ListSources()
-	want := sources[len(sources)-1].Version
-	var have int64
-	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+sqldb.SchemaTable+` WHERE is_applied`).Scan(&have)
+	applied := map[int64]string{}
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, sqldb.FingerprintsSQL)
+		var version int64
+		var sum string
+		_, err := pgx.ForEachRow(rows, []any{&version, &sum}, func() error { applied[version] = sum; return nil })
+		return err
+	})
 	if err != nil && sqlState(err) != "42P01" { // no such table: never migrated
-		return store.Unavailable(postgresCause(err))
+		return err
 	}
-	if have < want {
-		return fmt.Errorf("store: the database has schema version %d and this program needs %d: run sendcode migrate", have, want)
-	}
-	return nil
+	return sqldb.CheckFingerprints(own, applied)
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
 )
@@ -21,7 +23,7 @@ import (
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	_, err := Open(t.Context(), url, "")
-	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 1: run sendcode migrate") {
+	if err == nil || !strings.Contains(err.Error(), "migration 1 of this program is not applied: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
 	}
 	storetest.Together(3, func(int) {
@@ -41,6 +43,23 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	storetest.Must(log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
 	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
+}
+
+// A schema that was made from another file is used neither at start nor later.
+func TestSchemaOfAnotherBuild(t *testing.T) {
+	url := newDatabase(t)
+	log := openTest(t, url, serverClock)
+	storetest.OK(t, log.Ping(t.Context()))
+	exec := func(statement string) { storetest.Must(log.pool.Exec(t.Context(), statement))(t) }
+	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
+	storetest.Is(t, log.Ping(t.Context()), store.ErrSchema)
+	storetest.Is(t, log.Ping(t.Context()), fault.Unavailable)
+	_, err := Open(t.Context(), url, "")
+	storetest.Is(t, err, store.ErrSchema)
+	storetest.Is(t, Migrate(t.Context(), url, ""), store.ErrSchema)
+	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
+	storetest.OK(t, Migrate(t.Context(), url, ""))
+	storetest.OK(t, log.Ping(t.Context()))
 }
 
 // While one replica migrates, others wait without a snapshot, or an index that is built concurrently would wait for

@@ -114,7 +114,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if err = withConn(ctx, p.pool, func(conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
-	if err = checkSchema(ctx, p.pool); err != nil {
+	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
 	o := poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}

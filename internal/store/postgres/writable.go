@@ -39,10 +39,13 @@ WITH gone AS (DELETE FROM write_probe),
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`
 
 // Ping implements sqldb.Native. A send that was committed in the last two seconds proves that Postgres can be written; else one statement
-// tries it.
+// tries it, after a look at the schema.
 func (p *DB) Ping(ctx context.Context) error {
 	if at := p.committed.Load(); at != nil && time.Since(*at) < provenFor {
 		return nil
+	}
+	if err := p.checkSchema(ctx); err != nil {
+		return errors.Join(fault.Unavailable, err)
 	}
 	var room bool
 	err := p.change(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room) })

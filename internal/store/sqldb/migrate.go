@@ -2,11 +2,16 @@ package sqldb
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/pressly/goose/v3"
+
+	"sendcode/internal/store"
 )
 
 // SchemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
@@ -20,18 +25,97 @@ func WrapMigration(err error) error {
 	return fmt.Errorf("store: migrations: %w", err)
 }
 
-// Migrate applies the directory's migrations that have not been applied yet.
+// Migrate applies the directory's migrations that have not been applied yet, and records their fingerprints. It fails if a migration was
+// applied from another file than this program's.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
-	provider, err := NewProvider(dialect, db, files, dir)
+	own, err := Fingerprints(files, dir)
 	if err != nil {
 		return WrapMigration(err)
 	}
-	_, err = provider.Up(ctx)
-	return WrapMigration(err)
+	provider, err := newProvider(dialect, db, files, dir)
+	if err != nil {
+		return WrapMigration(err)
+	}
+	if version, err := provider.GetDBVersion(ctx); err != nil {
+		return WrapMigration(err)
+	} else if version > 0 {
+		if err := compareApplied(ctx, db, own); err != nil {
+			return err
+		}
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return WrapMigration(err)
+	}
+	for version, sum := range own {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf(`
+INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT DO NOTHING`, version, sum)); err != nil {
+			return WrapMigration(err)
+		}
+	}
+	return nil
 }
 
-// NewProvider returns goose's provider for the migrations in a directory.
-func NewProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*goose.Provider, error) {
+// Fingerprints returns the SHA-256 of each migration file of a directory in hex, by its version.
+func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
+	names, err := fs.Glob(files, dir+"/*.sql")
+	sums := map[int64]string{}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, err
+		}
+		sums[version] = fmt.Sprintf("%x", sha256.Sum256(text))
+	}
+	return sums, err
+}
+
+// FingerprintsSQL reads the fingerprints of the applied migrations.
+const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
+
+// compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations that are not applied yet.
+func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error {
+	rows, err := db.QueryContext(ctx, FingerprintsSQL)
+	if err != nil {
+		return WrapMigration(err)
+	}
+	defer rows.Close()
+	applied := maps.Clone(own)
+	for rows.Next() {
+		var version int64
+		var sum string
+		if err := rows.Scan(&version, &sum); err != nil {
+			return WrapMigration(err)
+		}
+		applied[version] = sum
+	}
+	if err := rows.Err(); err != nil {
+		return WrapMigration(err)
+	}
+	return CheckFingerprints(own, applied)
+}
+
+// CheckFingerprints returns an error that wraps store.ErrSchema unless applied, what the database has, has all of the program's own
+// migrations as they are. It may have later ones: migrations only add.
+func CheckFingerprints(own, applied map[int64]string) error {
+	for _, version := range slices.Sorted(maps.Keys(own)) {
+		switch applied[version] {
+		case own[version]:
+		case "":
+			return fmt.Errorf("%w: migration %d of this program is not applied: run sendcode migrate", store.ErrSchema, version)
+		default:
+			return fmt.Errorf("%w: migration %d was applied from another file than this program's, so another build made this schema",
+				store.ErrSchema, version)
+		}
+	}
+	return nil
+}
+
+// newProvider returns goose's provider for the migrations in a directory.
+func newProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*goose.Provider, error) {
 	own, err := fs.Sub(files, dir)
 	if err != nil {
 		return nil, err

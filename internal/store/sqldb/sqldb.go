@@ -75,7 +75,7 @@ type Native interface {
 	// number of these hours. It deletes the counts of hours that began longer than keep, or 62 days, ago. If several replicas call it at
 	// once, one counts. SQLite stores no counts and returns 0.
 	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
-	// EnsurePartitions creates the missing partitions of this month and the next three. It returns the end of the last partition; the zero
+	// EnsurePartitions creates the missing partitions of this week and the next four. It returns the end of the last partition; the zero
 	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
 	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier

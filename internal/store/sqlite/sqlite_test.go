@@ -50,6 +50,16 @@ func TestSQLiteTwice(t *testing.T) {
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
 
+// A file whose schema another build made is not used.
+func TestSQLiteSchemaOfAnotherBuild(t *testing.T) {
+	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
+	log := openSQLite(t, path, clock)
+	storetest.Must(log.writer.Exec(`UPDATE schema_fingerprints SET sha256 = 'x'`))(t)
+	storetest.OK(t, log.Close())
+	_, err := Open(t.Context(), path, clock.Now)
+	storetest.Is(t, err, store.ErrSchema)
+}
+
 func openSQLite(t *testing.T, path string, clock *storetest.TestClock) *DB {
 	t.Helper()
 	log := storetest.Must(Open(t.Context(), path, clock.Now))(t)
