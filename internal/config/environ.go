@@ -66,18 +66,19 @@ func override(n *yaml.Node, key string, value *yaml.Node) {
 		return // a mistake, which is found when it is decoded
 	}
 	key, inner, nested := strings.Cut(key, ".")
-	i := slices.IndexFunc(n.Content, func(name *yaml.Node) bool { return name.Value == key })
 	if nested {
-		outer := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		if i >= 0 && !document.IsNull(n.Content[i+1]) {
-			outer = n.Content[i+1]
+		_, outer := document.Entry(n, key)
+		if outer == nil || document.IsNull(outer) {
+			outer = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		}
 		override(outer, inner, value)
 		value = outer
 	}
-	if i >= 0 {
-		n.Content[i+1] = value
-		return
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = value
+			return
+		}
 	}
 	name := &yaml.Node{}
 	name.SetString(key)

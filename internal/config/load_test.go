@@ -44,6 +44,9 @@ func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 		"SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
 	is(t, "of the environment", c.Addr+" "+c.RedisURL, "127.0.0.1:3333 redis://env:1")
 	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
+	is(t, "a value that is a key's name", must(t, "templates: addr\nadmin: ", "SENDCODE_ADDR=127.0.0.1:3", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Templates, "addr")
+	is(t, "within a mapping", must(t, "admin: {token_role: root, second_factor: required}", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Admin,
+		Admin{TokenRole: "owner", SecondFactor: "required"})
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
