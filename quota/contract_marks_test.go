@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// logged peeks, and asks whether ann's bucket is complete for the source.
-func (w *world) logged(source string, rules ...Rule) Decision {
+// logged peeks, and asks whether ann's bucket is complete for the mapping.
+func (w *world) logged(mapping string, rules ...Rule) Decision {
 	w.t.Helper()
-	d, err := w.Peek(w.t.Context(), Request{Rules: rules, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: source}})
+	d, err := w.Peek(w.t.Context(), Request{Rules: rules, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: mapping}})
 	must(w.t, err)
 	return d
 }
 
 // lacking fails the test unless ann's bucket may lack events, and returns the epoch of its server.
-func (w *world) lacking(what, source string, rules ...Rule) string {
+func (w *world) lacking(what, mapping string, rules ...Rule) string {
 	w.t.Helper()
-	d := w.logged(source, rules...)
+	d := w.logged(mapping, rules...)
 	if d.Incomplete[Recipient] == "" || len(d.Incomplete) != 1 {
 		w.t.Errorf("%s: incomplete are %v, want the recipient's bucket", what, d.Incomplete)
 	}
 	return d.Incomplete[Recipient]
 }
 
-func (w *world) complete(what, source string, rules ...Rule) {
+func (w *world) complete(what, mapping string, rules ...Rule) {
 	w.t.Helper()
-	if d := w.logged(source, rules...); len(d.Incomplete) != 0 {
+	if d := w.logged(mapping, rules...); len(d.Incomplete) != 0 {
 		w.t.Errorf("%s: incomplete are %v", what, d.Incomplete)
 	}
 }
@@ -58,7 +58,7 @@ func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
 		w.complete("after a take", "login", perHour)
 		w.complete("for less time", "login", sliding(Recipient, 5, time.Minute))
 		w.lacking("for more time", "login", sliding(Recipient, 5, time.Hour+time.Second))
-		w.lacking("of another source", "login,gift", perHour)
+		w.lacking("of another mapping", "login,gift", perHour)
 		must(t, w.Refund(t.Context(), w.id(), ann()))
 		must(t, w.Reset(t.Context()))
 		w.complete("after a reset of no bucket", "login", perHour)

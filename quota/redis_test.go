@@ -105,7 +105,7 @@ func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
 	_, first, second := replicated(t)
 	w := onServer(t, NewRedis(first, "q:"), first)
 	w.marked()
-	before := w.lacking("of another source", "gift", perHour)
+	before := w.lacking("of another mapping", "gift", perHour)
 	servertest.Await(t, "the replica to have it", func() bool {
 		return second.ZCard(t.Context(), w.Limiter.(*Redis).Key(ann())).Val() == 2
 	})

@@ -244,9 +244,11 @@ func (s *schedule) record() {
 		h.Read = s.now.Add(-time.Duration(s.dice(2)) * time.Second)
 		h.DoubtFor, h.Skew = time.Duration(s.dice(3))*time.Second, time.Duration(s.dice(3))*time.Second
 		s.model.peek(req, s.now)
-		s.logs++ // another source, so that no bucket is complete
+		s.logs++ // other clocks, so that no bucket is complete
+		req.Ahead = time.Duration(s.logs) * time.Minute
+		h.Mapping, h.Ahead = "any", req.Ahead
 		for _, w := range s.worlds {
-			if epochs := w.lives(s.t, req, fmt.Sprint("log", s.logs)); whole {
+			if epochs := w.lives(s.t, req, h.Mapping); whole {
 				h.Epoch = epochs[scope]
 			}
 			must(s.t, w.Restore(s.t.Context(), h))
@@ -260,8 +262,8 @@ func (s *schedule) record() {
 }
 
 // lives returns the epochs of the buckets that are not marked as complete.
-func (w *world) lives(t tester, req Request, source string) map[Scope]string {
-	req.Logged = map[Scope]string{Recipient: source, IP: source, App: source, Purpose: source, Failures: source}
+func (w *world) lives(t tester, req Request, mapping string) map[Scope]string {
+	req.Logged = map[Scope]string{Recipient: mapping, IP: mapping, App: mapping, Purpose: mapping, Failures: mapping}
 	d, err := w.Peek(t.Context(), req)
 	must(t, err)
 	return d.Incomplete
