@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/config"
 )
 
-// commands are what follows the program's name. Without any, it serves.
-type commands struct {
+// commandLine is what may follow the program's name: one of its commands. Without one, it serves.
+type commandLine struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
 	Demo    demoCommand    `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
@@ -51,7 +51,7 @@ func main() {
 
 // run executes one command line. Help and mistakes in the line leave through exit.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
-	parser := kong.Must(&commands{},
+	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
 		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
 			"docs/configuration.md."),

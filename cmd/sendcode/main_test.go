@@ -49,15 +49,15 @@ func process(t *testing.T, environ ...string) *exec.Cmd {
 func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	stdout, stderr, code = commandLine(program{environ: environ}, args...)
+	stdout, stderr, code = runInProcess(program{environ: environ}, args...)
 	if left, err := os.ReadDir("."); err != nil || len(left) != 0 {
 		t.Errorf("sendcode %v left %v behind (%v)", args, left, err)
 	}
 	return stdout, stderr, code
 }
 
-// commandLine runs in this process, with services that the test chooses.
-func commandLine(p program, args ...string) (stdout, stderr string, code int) {
+// runInProcess runs in this process, with services that the test chooses.
+func runInProcess(p program, args ...string) (stdout, stderr string, code int) {
 	type exit int
 	var out, err bytes.Buffer
 	p.out, p.err = &out, &err
@@ -207,7 +207,7 @@ func TestSignals(t *testing.T) {
 func TestFailuresEndWithOne(t *testing.T) {
 	failure := errors.New("the port is taken")
 	p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error { return failure }}
-	if out, stderr, code := commandLine(p, "serve"); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {
+	if out, stderr, code := runInProcess(p, "serve"); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
 }
@@ -226,7 +226,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 			_, err := fmt.Fprint(out, c.Addr)
 			return err
 		}
-		out, stderr, code := commandLine(p)
+		out, stderr, code := runInProcess(p)
 		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) || strings.Contains(stderr, "not this") {
 			t.Errorf("code %d, %q, %q", code, out, stderr)
 		}

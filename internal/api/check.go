@@ -26,7 +26,7 @@ func (a *API) check(c echo.Context, who verification.Caller, body checkBody) err
 	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
-type namedBody struct {
+type checkByAddressBody struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`
 	Purpose string `json:"purpose"`
@@ -38,7 +38,7 @@ type namedBody struct {
 
 // checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the attempts of another person's code by
 // the address alone.
-func (a *API) checkNamed(c echo.Context, who verification.Caller, body namedBody) error {
+func (a *API) checkNamed(c echo.Context, who verification.Caller, body checkByAddressBody) error {
 	if err := setClientIP(&who, body.ClientIP); err != nil {
 		return err
 	}

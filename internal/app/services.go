@@ -53,7 +53,7 @@ func (a *App) newOutbox() error {
 		AskAfter: a.receiptPollDelay(),
 		Workers:  max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
-		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Renderer: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
+		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 	})
 	a.gate.RefundLater = a.outbox.RefundLater

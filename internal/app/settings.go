@@ -114,16 +114,16 @@ func appSender(cfg config.Config, a config.App) mail.Address {
 
 // webhookSettings returns the URLs and keys of the apps' webhooks.
 func webhookSettings(cfg config.Config) webhook.Settings {
-	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
 			continue
 		}
-		to := webhook.Receiver{URL: a.Webhook.URL}
+		to := webhook.Endpoint{URL: a.Webhook.URL}
 		for _, secret := range a.Webhook.Secrets {
 			to.Secrets = append(to.Secrets, config.DecodeWebhookSecret(secret))
 		}
-		s.Receivers[a.Name] = to
+		s.Endpoints[a.Name] = to
 	}
 	return s
 }

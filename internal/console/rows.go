@@ -38,8 +38,8 @@ func (r row) ToText() string {
 	return r.To
 }
 
-// Language returns the language that was asked for; "" if any would do.
-func (r row) Language() string { return explain.RequestedLocale(r.Send) }
+// RequestedLocale returns the language that was asked for; "" if any would do.
+func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Send) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{

@@ -68,7 +68,7 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmit, store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
-	m, err := o.Renderer.Prepare(request)
+	m, err := o.Mails.Prepare(request)
 	if err != nil {
 		return o.composeFailure(w, ReasonTemplate, err)
 	}

@@ -50,13 +50,13 @@ type Gate interface {
 	RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error
 }
 
-// Renderer renders a mail. Implementation: message.Renderer.
-type Renderer interface {
+// MailRenderer renders a mail. Implementation: message.Renderer.
+type MailRenderer interface {
 	Prepare(message.Request) (message.Prepared, error)
 }
 
-// Texts renders a text message. Implementation: message.Texts.
-type Texts interface {
+// SMSRenderer renders a text message. Implementation: message.Texts.
+type SMSRenderer interface {
 	Render(message.Request) (message.Text, error)
 }
 
@@ -121,11 +121,11 @@ type Parts struct {
 	Gate     Gate
 	Policy   *policy.InForce
 	Vault    keys.Vault
-	Renderer Renderer
+	Mails    MailRenderer
 	Sender   Sender
-	Texts    Texts    // with Carrier
-	Carrier  Carrier  // nil: there are no text messages
-	Receipts Receipts // nil: no receipt is expected
+	Texts    SMSRenderer // with Carrier
+	Carrier  Carrier     // nil: there are no text messages
+	Receipts Receipts    // nil: no receipt is expected
 	Observer Observer
 	IDs      *store.IDs // of events
 	Now      func() time.Time

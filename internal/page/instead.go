@@ -25,8 +25,8 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 		return i
 	}
 	i.Known = true
-	wait, pending := l.otherChannelWait(s)
-	if pending {
+	wait, codePending := l.otherChannelWait(s)
+	if codePending {
 		i.Enter = enter
 	}
 	if wait > 0 {
@@ -36,7 +36,7 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 }
 
 // otherChannelWait returns how long the other channel must wait, as far as this browser was told, and whether a code is pending there.
-func (l *visit) otherChannelWait(s channelState) (wait time.Duration, pending bool) {
+func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePending bool) {
 	if s.ID == "" {
 		return max(0, s.Until.Sub(l.Now())), false
 	}

@@ -132,7 +132,7 @@ func (w *world) start(index, life int) *Replica {
 	r.Parts = verificationtest.Parts{
 		Limiter: verificationtest.NewLimiter(w.redis, r.reach), Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
 	}
-	hooks := webhook.New(webhook.Settings{Receivers: map[string]webhook.Receiver{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
+	hooks := webhook.New(webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
 		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
 	r.Parts.Notify = hooks.Wake
 	if w.options.Break != nil {

@@ -94,8 +94,8 @@ func (a Account) NeedsSecret() bool { return true }
 // Polled implements Settings.
 func (a Account) Polled() bool { return bool(a.Poll) }
 
-// ReceiptsByAccount returns true: the address for receipts is entered in the console of the account, once for all messages.
-func (a Account) ReceiptsByAccount() bool { return true }
+// ReportsPerAccount returns true: the address for receipts is entered in the console of the account, once for all messages.
+func (a Account) ReportsPerAccount() bool { return true }
 
 // What an approved template may take, in its order.
 const (

@@ -44,8 +44,8 @@ type SenderSettings interface{ NeedsSender() bool }
 // CallbackSettings are Settings whose requests may contain the address for receipts. If they do, sms.public_url must be set.
 type CallbackSettings interface{ NeedsCallback() bool }
 
-// AccountSettings are Settings of a carrier in whose console the address for receipts is entered, once for the account.
-type AccountSettings interface{ ReceiptsByAccount() bool }
+// ReportsPerAccount is implemented by the Settings of a carrier in whose console the address for receipts is entered, once for the account.
+type ReportsPerAccount interface{ ReportsPerAccount() bool }
 
 // Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the rest.
 type Carrier interface {

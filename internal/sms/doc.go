@@ -21,7 +21,7 @@
 // The carrier embeds *[Client], implements [Carrier], and adds what its API allows:
 //
 //	it sends receipts to the address that the request gives   Reporter; CallbackSettings if it must be given
-//	… to an address that is entered once in its console       Reporter; AccountSettings
+//	… to an address that is entered once in its console       Reporter; ReportsPerAccount
 //	… that name the message only by the carrier's ID          and ReporterByID
 //	it answers what became of a message                       Asker, with smstest.AskContract; Settings.Polled is false without
 //	it has a request that does no harm                        Prober, with smstest.ProbeContract

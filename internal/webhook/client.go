@@ -63,7 +63,7 @@ type answer struct {
 }
 
 // post makes one attempt.
-func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer {
+func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := marshalEvent(e)

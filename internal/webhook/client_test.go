@@ -74,7 +74,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	c := newClient(loopback, func() time.Time { return now }, world{})
-	heard := c.post(t.Context(), Receiver{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
+	heard := c.post(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
 	if want := (answer{word: "204", ok: true}); heard != want {
 		t.Errorf("%+v", heard)
 	}
@@ -94,7 +94,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// Receivers that misbehave: each gets its word, and nothing else happens.
+// Endpoints that misbehave: each gets its word, and nothing else happens.
 func TestPostMisbehavingReceivers(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -154,7 +154,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			if strings.HasPrefix(name, "silence") {
 				client.timeout = 300 * time.Millisecond
 			}
-			servertest.Same(t, "answer", client.post(t.Context(), Receiver{URL: hook.URL}, someEvent), c.want)
+			servertest.Same(t, "answer", client.post(t.Context(), Endpoint{URL: hook.URL}, someEvent), c.want)
 		})
 	}
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
@@ -200,7 +200,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			w.resolver = names(c.addresses...)
 		}
 		client := newClient(c.guard, time.Now, w)
-		got := client.post(t.Context(), Receiver{URL: c.url}, someEvent)
+		got := client.post(t.Context(), Endpoint{URL: c.url}, someEvent)
 		if got.word != c.want || (hits.Load() > 0) != (c.want == "200") {
 			t.Errorf("%s: %q, %d requests", c.name, got.word, hits.Load())
 		}
@@ -208,14 +208,14 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, world{}).post(gone, Receiver{URL: plain.URL}, someEvent); got.word != "canceled" {
+	if got := newClient(loopback, time.Now, world{}).post(gone, Endpoint{URL: plain.URL}, someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 
 	// First to where it may go, then inside.
 	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now, world{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
-	to := Receiver{URL: "http://hook.example" + port(plain)}
+	to := Endpoint{URL: "http://hook.example" + port(plain)}
 	for _, want := range []string{"200", "forbidden address", "forbidden address"} {
 		if got := client.post(t.Context(), to, someEvent); got.word != want {
 			t.Errorf("rebound: %q, want %q", got.word, want)

@@ -12,7 +12,7 @@ import (
 // Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
 type Deliverer struct {
 	Parts
-	post func(c *client, ctx context.Context, to Receiver, e store.AppEvent) answer
+	post func(c *client, ctx context.Context, to Endpoint, e store.AppEvent) answer
 	wake chan struct{}
 	done sync.WaitGroup
 
@@ -142,7 +142,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 func (d *Deliverer) freeShares() (shares []store.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for app := range d.settings.Receivers {
+	for app := range d.settings.Endpoints {
 		l := d.lanes[app]
 		if l == nil {
 			l = &lane{share: maxShare}
@@ -157,7 +157,7 @@ func (d *Deliverer) freeShares() (shares []store.Share) {
 
 // start starts an attempt. The caller holds the lock.
 func (d *Deliverer) start(e store.AppEvent, now time.Time) {
-	to, c, l := d.settings.Receivers[e.App], d.client, d.lanes[e.App]
+	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
 	l.underWay++
 	d.done.Go(func() {
 		got := d.post(c, d.base, to, e)

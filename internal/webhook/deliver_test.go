@@ -205,7 +205,7 @@ func TestChange(t *testing.T) {
 		id := r.happens("shop")
 		pass(time.Minute)
 		r.is(id, store.EventPending, 0)
-		d.Change(Settings{Receivers: map[string]Receiver{"shop": {URL: "https://elsewhere.example"}}})
+		d.Change(Settings{Endpoints: map[string]Endpoint{"shop": {URL: "https://elsewhere.example"}}})
 		synctest.Wait()
 		r.is(id, store.EventDelivered, 1)
 

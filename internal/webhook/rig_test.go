@@ -52,9 +52,9 @@ func inBubble(t *testing.T, test func(r *rig)) {
 
 // replica runs a deliverer for the apps until the returned function is called.
 func (r *rig) replica(apps ...string) (*Deliverer, func()) {
-	s := Settings{Receivers: map[string]Receiver{}}
+	s := Settings{Endpoints: map[string]Endpoint{}}
 	for _, app := range apps {
-		s.Receivers[app] = Receiver{URL: "https://" + app + ".example"}
+		s.Endpoints[app] = Endpoint{URL: "https://" + app + ".example"}
 	}
 	d := New(s, Parts{Log: r.log, Observer: r, Tick: r.tick,
 		Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
@@ -66,7 +66,7 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	return d, func() { cancel(); <-stopped }
 }
 
-func (r *rig) post(_ *client, ctx context.Context, _ Receiver, e store.AppEvent) answer {
+func (r *rig) post(_ *client, ctx context.Context, _ Endpoint, e store.AppEvent) answer {
 	r.mu.Lock()
 	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
 	f := r.answer[e.App]

@@ -26,15 +26,15 @@ type Log interface {
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 
-// Receiver is the address that gets an app's events.
-type Receiver struct {
+// Endpoint is the address that gets an app's events.
+type Endpoint struct {
 	URL     string
 	Secrets [][]byte // one or two keys, each of which signs every event
 }
 
 // Settings may change while events are delivered; see Change.
 type Settings struct {
-	Receivers map[string]Receiver // by app
+	Endpoints map[string]Endpoint // by app
 	Guard     Guard
 }
 

@@ -147,8 +147,8 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 // remarkReceiptAddresses prints the addresses to enter in carriers' consoles. They contain a token.
 func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
-		s, ok := c.Settings.(sms.AccountSettings)
-		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		s, ok := c.Settings.(sms.ReportsPerAccount)
+		if ok && s.ReportsPerAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
 		}
 	}

@@ -44,7 +44,7 @@ type Log interface {
 
 // Mails are the templates of mails.
 type Mails interface {
-	outbox.Renderer
+	outbox.MailRenderer
 	support.Mails
 	verification.Languages
 }
@@ -97,7 +97,7 @@ func New(s Settings, p Parts) *Process {
 	ids := &store.IDs{}
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	queue := outbox.New(s.Config, outbox.Parts{
-		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
+		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: s.Receipts, Observer: &Observed{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
 	gate.RefundLater = queue.RefundLater
