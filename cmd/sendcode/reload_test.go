@@ -28,7 +28,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(log)
-	said(t, lines, "was read again and rejected")
+	said(t, lines, "configuration reload rejected")
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

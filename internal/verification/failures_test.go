@@ -104,7 +104,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		want("2001:db8:2:9::1", 1, 1)
 		r.WantLine("refused by the wide bound", "4 4", seen.Take("bound wide_network"), seen.Take("checked refused"))
 		r.Sleep(2 * time.Minute)
-		if out := r.Printed.String(); !strings.Contains(out, `level=WARN msg="checks were refused`) ||
+		if out := r.Printed.String(); !strings.Contains(out, `level=WARN msg="checks refused`) ||
 			!strings.Contains(out, "shop email wide_network:") || strings.Contains(out, "203.0.113") {
 			t.Error("the refusals were not logged, or an address was")
 		}
