@@ -10,27 +10,56 @@ import (
 
 // Account is a person who may log in to the console.
 type Account struct {
-	Name       string    `column:"name,add"`
-	Role       string    `column:"role,add"`     // reader, operator or owner
-	Password   string    `column:"password,add"` // argon2id, PHC string; empty: none
-	Identity   string    `column:"identity,add"` // the login provider's name for this person; empty: no login by a provider
-	MadeAt     time.Time `column:"created_at,add"`
-	DisabledAt time.Time `column:"disabled_at,add"` // zero: may log in
+	Name       string
+	Role       string // reader, operator or owner
+	Password   string // argon2id, PHC string; empty: none
+	Identity   string // the login provider's name for this person; empty: no login by a provider
+	MadeAt     time.Time
+	DisabledAt time.Time // zero: may log in
+}
+
+// Columns returns the columns of the row.
+func (a *Account) Columns() []Column {
+	return []Column{
+		{"name", &a.Name, Added},
+		{"role", &a.Role, Added},
+		{"password", &a.Password, Added},
+		{"identity", &a.Identity, Added},
+		{"created_at", &a.MadeAt, Added},
+		{"disabled_at", &a.DisabledAt, Added},
+	}
 }
 
 // Session is one login. All replicas share it.
 type Session struct {
-	ID        [32]byte  `column:"id,add"` // SHA-256 of the cookie's value, so that nobody can log in with a copy of the table
-	Account   string    `column:"account,add"`
-	Bound     [32]byte  `column:"bound,add"`   // hash of the password or of the provider at login; if either changes, the session ends
-	Via       string    `column:"via,add"`     // the login provider; empty: by password
-	Granted   string    `column:"granted,add"` // for a person without an account: the provider's claim that gave the role
-	Passed    bool      `column:"passed,add"`  // the second factor was checked at login
-	Network   string    `column:"network,add"` // the /24 or /48 of the login; empty: unknown
-	Browser   string    `column:"browser,add"` // browser and system, such as Firefox/Linux; empty: unknown
-	StartedAt time.Time `column:"started_at,add"`
-	SeenAt    time.Time `column:"seen_at,add"`
-	FactorAt  time.Time `column:"factor_at"` // MadeAt of the account's second factor; zero: it has none. Only read
+	ID        [32]byte // SHA-256 of the cookie's value, so that nobody can log in with a copy of the table
+	Account   string
+	Bound     [32]byte // hash of the password or of the provider at login; if either changes, the session ends
+	Via       string   // the login provider; empty: by password
+	Granted   string   // for a person without an account: the provider's claim that gave the role
+	Passed    bool     // the second factor was checked at login
+	Network   string   // the /24 or /48 of the login; empty: unknown
+	Browser   string   // browser and system, such as Firefox/Linux; empty: unknown
+	StartedAt time.Time
+	SeenAt    time.Time
+	FactorAt  time.Time // MadeAt of the account's second factor; zero: it has none. Only read
+}
+
+// Columns returns the columns of the row.
+func (s *Session) Columns() []Column {
+	return []Column{
+		{"id", &s.ID, Added},
+		{"account", &s.Account, Added},
+		{"bound", &s.Bound, Added},
+		{"via", &s.Via, Added},
+		{"granted", &s.Granted, Added},
+		{"passed", &s.Passed, Added},
+		{"network", &s.Network, Added},
+		{"browser", &s.Browser, Added},
+		{"started_at", &s.StartedAt, Added},
+		{"seen_at", &s.SeenAt, Added},
+		{"factor_at", &s.FactorAt, 0},
+	}
 }
 
 // Validated validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap

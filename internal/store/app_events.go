@@ -27,26 +27,50 @@ const (
 
 // AppEvent is an event that is delivered to an app.
 type AppEvent struct {
-	ID             uuid.UUID  `column:"id"`
-	App            string     `column:"app"`
-	Type           string     `column:"type"`
-	SendID         uuid.UUID  `column:"send_id,null"` // uuid.Nil: the event is about the verification
-	VerificationID string     `column:"verification_id"`
-	Status         string     `column:"status"` // status of the send or the verification at that time
-	Reason         string     `column:"reason"`
-	Test           bool       `column:"test"`
-	At             time.Time  `column:"at"` // when it happened, on the log's clock
-	State          EventState `column:"state"`
-	Attempt        int        `column:"attempt"`
-	DueAt          time.Time  `column:"due_at"`   // while pending
-	EndedAt        time.Time  `column:"ended_at"` // zero while pending
-	Answer         string     `column:"answer"`   // result of the last attempt: a word or an HTTP status
+	ID             uuid.UUID
+	App            string
+	Type           string
+	SendID         uuid.UUID // uuid.Nil: the event is about the verification
+	VerificationID string
+	Status         string // status of the send or the verification at that time
+	Reason         string
+	Test           bool
+	At             time.Time // when it happened, on the log's clock
+	State          EventState
+	Attempt        int
+	DueAt          time.Time // while pending
+	EndedAt        time.Time // zero while pending
+	Answer         string    // result of the last attempt: a word or an HTTP status
 
 	// The present values of the send, or of the verification if there is no send; empty if both were deleted.
-	Channel   recipient.Channel `column:"channel"`
-	Purpose   string            `column:"purpose"`
-	To        string            `column:"masked"` // masked
-	Reference string            `column:"reference"`
+	Channel   recipient.Channel
+	Purpose   string
+	To        string // masked
+	Reference string
+}
+
+// Columns returns the columns of the row.
+func (a *AppEvent) Columns() []Column {
+	return []Column{
+		{"id", &a.ID, 0},
+		{"app", &a.App, 0},
+		{"type", &a.Type, 0},
+		{"send_id", &a.SendID, Null},
+		{"verification_id", &a.VerificationID, 0},
+		{"status", &a.Status, 0},
+		{"reason", &a.Reason, 0},
+		{"test", &a.Test, 0},
+		{"at", &a.At, 0},
+		{"state", (*string)(&a.State), 0},
+		{"attempt", &a.Attempt, 0},
+		{"due_at", &a.DueAt, 0},
+		{"ended_at", &a.EndedAt, 0},
+		{"answer", &a.Answer, 0},
+		{"channel", (*string)(&a.Channel), 0},
+		{"purpose", &a.Purpose, 0},
+		{"masked", &a.To, 0},
+		{"reference", &a.Reference, 0},
+	}
 }
 
 // Share is how many events of an app AppEventsDue may take.

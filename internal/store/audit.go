@@ -15,22 +15,44 @@ import (
 // are never changed, except that an erasure removes the recipient. If the action changes the store, the entry is written in the
 // same transaction. Otherwise it is written with outcome Begun before the action, and a second entry completes it afterwards.
 type AuditEntry struct {
-	ID        uuid.UUID         `column:"id,add"`      // version 7
-	At        time.Time         `column:"at,add"`      // on the log's clock; the log sets it
-	Who       string            `column:"actor,add"`   // the account
-	Role      string            `column:"role,add"`    // that the account had
-	Network   string            `column:"network,add"` // where the request came from
-	What      string            `column:"action,add"`  // machine word, as "quota.reset"
-	App       string            `column:"app,add"`
-	Channel   recipient.Channel `column:"channel,add"`
-	Purpose   string            `column:"purpose,add"`
-	Recipient recipient.Hash    `column:"recipient"`  // zero: the action had no recipient, or Forget deleted the hash
-	To        string            `column:"masked"`     // masked; the constant Erased after an erasure
-	Target    string            `column:"target,add"` // ID of a send, or the name of an account
-	Reason    string            `column:"reason,add"` // in the administrator's words; must not name a recipient, since no erasure removes it
-	Outcome   AuditOutcome      `column:"outcome,add"`
-	Detail    string            `column:"detail,add"`         // machine word: why it failed, what was changed
-	Ends      uuid.UUID         `column:"completes,null,add"` // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
+	ID        uuid.UUID // version 7
+	At        time.Time // on the log's clock; the log sets it
+	Who       string    // the account
+	Role      string    // that the account had
+	Network   string    // where the request came from
+	What      string    // machine word, as "quota.reset"
+	App       string
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash // zero: the action had no recipient, or Forget deleted the hash
+	To        string         // masked; the constant Erased after an erasure
+	Target    string         // ID of a send, or the name of an account
+	Reason    string         // in the administrator's words; must not name a recipient, since no erasure removes it
+	Outcome   AuditOutcome
+	Detail    string    // machine word: why it failed, what was changed
+	Ends      uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
+}
+
+// Columns returns the columns of the row.
+func (a *AuditEntry) Columns() []Column {
+	return []Column{
+		{"id", &a.ID, Added},
+		{"at", &a.At, Added},
+		{"actor", &a.Who, Added},
+		{"role", &a.Role, Added},
+		{"network", &a.Network, Added},
+		{"action", &a.What, Added},
+		{"app", &a.App, Added},
+		{"channel", (*string)(&a.Channel), Added},
+		{"purpose", &a.Purpose, Added},
+		{"recipient", &a.Recipient, 0},
+		{"masked", &a.To, 0},
+		{"target", &a.Target, Added},
+		{"reason", &a.Reason, Added},
+		{"outcome", (*string)(&a.Outcome), Added},
+		{"detail", &a.Detail, Added},
+		{"completes", &a.Ends, Null | Added},
+	}
 }
 
 // AuditOutcome is how an action ended.

@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-
-	"sendcode/internal/recipient"
 )
 
 // Bounds of one call. Callers check MaxPage.
@@ -116,20 +114,19 @@ func MergeRefusals(refusals []Send) []Send {
 	return rows
 }
 
-// refusalRow returns the row of a refusal, without LoggedAt and without the fields that only a send has. Texts that no database
-// could store are repaired, not rejected, since every refused request is recorded.
+// refusalRow returns the row of a refusal, without LoggedAt. Texts that no database could store are repaired, not rejected, since every
+// refused request is recorded.
 func refusalRow(r Send) Send {
-	row := Send{
-		ID: r.ID, VerificationID: sanitized(r.VerificationID), App: sanitized(r.App), Channel: recipient.Channel(sanitized(string(r.Channel))),
-		Purpose: sanitized(r.Purpose), Recipient: r.Recipient, To: sanitized(r.To), Locale: sanitized(r.Locale),
-		Country: sanitized(r.Country), Prefix: sanitized(r.Prefix), Reference: sanitized(r.Reference), IP: sanitized(r.IP), Status: Refused,
-		TakenAt: Micro(r.TakenAt), Clock: sanitized(r.Clock),
-		BlockedBy: sanitized(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
+	for _, c := range r.Columns() {
+		if text, ok := c.Field.(*string); ok && c.Use&InRefusal != 0 {
+			*text = sanitized(*text)
+		}
 	}
-	if row.Clock == "" || row.TakenAt.IsZero() {
-		row.Clock = LogClock
+	r.Status, r.TakenAt, r.RetryAfter = Refused, Micro(r.TakenAt), r.RetryAfter.Truncate(time.Microsecond)
+	if r.Clock == "" || r.TakenAt.IsZero() {
+		r.Clock = LogClock
 	}
-	return row
+	return r
 }
 
 // Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.

@@ -22,12 +22,24 @@ var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBoun
 
 // ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of the same kind is ignored.
 type ProviderEvent struct {
-	Send     uuid.UUID         `column:"send_id,add"`
-	Kind     ProviderEventKind `column:"kind,add"`
-	At       time.Time         `column:"at,add"`       // the provider's time of the event; HeardAt if it is missing or later
-	HeardAt  time.Time         `column:"heard_at,add"` // on the log's clock; the log sets it
-	Provider string            `column:"provider,add"` // its name in the configuration
-	Detail   string            `column:"detail,add"`   // machine word or codes
+	Send     uuid.UUID
+	Kind     ProviderEventKind
+	At       time.Time // the provider's time of the event; HeardAt if it is missing or later
+	HeardAt  time.Time // on the log's clock; the log sets it
+	Provider string    // its name in the configuration
+	Detail   string    // machine word or codes
+}
+
+// Columns returns the columns of the row.
+func (p *ProviderEvent) Columns() []Column {
+	return []Column{
+		{"send_id", &p.Send, Added},
+		{"kind", (*string)(&p.Kind), Added},
+		{"at", &p.At, Added},
+		{"heard_at", &p.HeardAt, Added},
+		{"provider", &p.Provider, Added},
+		{"detail", &p.Detail, Added},
+	}
 }
 
 // Sanitized returns the event and its suppression as they are stored.

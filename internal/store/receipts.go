@@ -8,10 +8,20 @@ import (
 
 // PendingReceipt is a message that a carrier took and whose receipt has not come yet.
 type PendingReceipt struct {
-	Carrier string    `column:"carrier"`    // its name in the configuration
-	ID      string    `column:"message_id"` // the carrier's ID of the message
-	Send    uuid.UUID `column:"send_id"`    // ID of the send
-	At      time.Time `column:"at"`         // when AwaitReceipt added it, on the log's clock
+	Carrier string    // its name in the configuration
+	ID      string    // the carrier's ID of the message
+	Send    uuid.UUID // ID of the send
+	At      time.Time // when AwaitReceipt added it, on the log's clock
+}
+
+// Columns returns the columns of the row.
+func (p *PendingReceipt) Columns() []Column {
+	return []Column{
+		{"carrier", &p.Carrier, 0},
+		{"message_id", &p.ID, 0},
+		{"send_id", &p.Send, 0},
+		{"at", &p.At, 0},
+	}
 }
 
 // The times of polls.

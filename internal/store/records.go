@@ -33,9 +33,6 @@ func (s Status) InFlight() bool { return s == Queued || s == Sending }
 // LogClock names the log's own clock. It is the Clock of a row that no limiter counted.
 const LogClock = "log"
 
-// The tags describe the rows for both databases. A tag has the column's name, and then which inserts write the column: "send" (Begin),
-// "refusal" (Refused, in the table refusals), or "add" (other tables). A column that an insert does not write gets its default. "null": the zero value is NULL.
-
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
 type Class string
 
@@ -51,32 +48,64 @@ var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
 // Verification is one code: its holder may have it sent again, its recipient enters it.
 type Verification struct {
-	ID          string            `column:"id,send"` // opaque; see NewVerificationID: a caller who knows it may read and check it
-	App         string            `column:"app,send"`
-	Channel     recipient.Channel `column:"channel,send"`
-	Purpose     string            `column:"purpose,send"`
-	Recipient   recipient.Hash    `column:"recipient,send"`
-	To          string            `column:"masked,send"`      // masked
-	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
-	Holder      string            `column:"holder,send"`      // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class       Class             `column:"class,send"`       // of the caller that opened it; the classes have separate bounds on failed checks
-	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes from which the code is derived; stored nowhere else
-	KeyID       string            `column:"key_id,send"`      // names the key in the ring from which the code is derived
-	CodeLength  int               `column:"code_length,send"`
-	Alphabet    string            `column:"alphabet,send"` // of the code; a code.Alphabet
-	Locale      string            `column:"locale,send"`
-	Reference   string            `column:"reference,send"`
-	CreatedAt   time.Time         `column:"created_at,send"`
-	ExpiresAt   time.Time         `column:"expires_at,send"`
-	Attempts    int               `column:"attempts"` // checks counted so far
-	MaxAttempts int               `column:"max_attempts,send"`
-	Sends       int               `column:"sends,send"`       // sends so far
-	ApprovedAt  time.Time         `column:"approved_at"`      // zero: not approved
-	CanceledAt  time.Time         `column:"canceled_at"`      // zero: not canceled
-	RedeemedAt  time.Time         `column:"redeemed_at"`      // zero: its proof was not redeemed
-	RedeemedBy  []byte            `column:"redeemed_by,null"` // hash of the Idempotency-Key of the redemption; empty: it had none
-	Replaces    []string          `column:"replaces,send"`    // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
-	Forgiven    int               `column:"forgiven"`         // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
+	ID          string // opaque; see NewVerificationID: a caller who knows it may read and check it
+	App         string
+	Channel     recipient.Channel
+	Purpose     string
+	Recipient   recipient.Hash
+	To          string // masked
+	Sealed      []byte // the full recipient, encrypted; empty once erased
+	Holder      string // requests with the same holder may resend without the ID; empty: a browser opened it
+	Class       Class  // of the caller that opened it; the classes have separate bounds on failed checks
+	Nonce       []byte // 16 random bytes from which the code is derived; stored nowhere else
+	KeyID       string // names the key in the ring from which the code is derived
+	CodeLength  int
+	Alphabet    string // of the code; a code.Alphabet
+	Locale      string
+	Reference   string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	Attempts    int // checks counted so far
+	MaxAttempts int
+	Sends       int       // sends so far
+	ApprovedAt  time.Time // zero: not approved
+	CanceledAt  time.Time // zero: not canceled
+	RedeemedAt  time.Time // zero: its proof was not redeemed
+	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
+	Replaces    []string  // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
+	Forgiven    int       // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
+}
+
+// Columns returns the columns of the row.
+func (v *Verification) Columns() []Column {
+	return []Column{
+		{"id", &v.ID, InSend},
+		{"app", &v.App, InSend},
+		{"channel", (*string)(&v.Channel), InSend},
+		{"purpose", &v.Purpose, InSend},
+		{"recipient", &v.Recipient, InSend},
+		{"masked", &v.To, InSend},
+		{"sealed", &v.Sealed, Null | InSend | Personal},
+		{"holder", &v.Holder, InSend | Personal},
+		{"class", (*string)(&v.Class), InSend},
+		{"nonce", &v.Nonce, InSend | Personal},
+		{"key_id", &v.KeyID, InSend},
+		{"code_length", &v.CodeLength, InSend},
+		{"alphabet", &v.Alphabet, InSend},
+		{"locale", &v.Locale, InSend | Personal},
+		{"reference", &v.Reference, InSend | Personal},
+		{"created_at", &v.CreatedAt, InSend},
+		{"expires_at", &v.ExpiresAt, InSend},
+		{"attempts", &v.Attempts, 0},
+		{"max_attempts", &v.MaxAttempts, InSend},
+		{"sends", &v.Sends, InSend},
+		{"approved_at", &v.ApprovedAt, 0},
+		{"canceled_at", &v.CanceledAt, 0},
+		{"redeemed_at", &v.RedeemedAt, 0},
+		{"redeemed_by", &v.RedeemedBy, Null},
+		{"replaces", &v.Replaces, InSend},
+		{"forgiven", &v.Forgiven, 0},
+	}
 }
 
 // MaxReplaces bounds Verification.Replaces, so that its text has at most MaxText bytes.
@@ -87,42 +116,85 @@ func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replace
 
 // Send is a row of the table sends, or, with Status Refused, one of the table refusals: one or more refusals by one rule.
 type Send struct {
-	ID             uuid.UUID         `column:"id,send,refusal"`              // version 7, so that IDs sort by time
-	VerificationID string            `column:"verification_id,send,refusal"` // empty for a refusal without a verification
-	Number         int               `column:"number,send"`                  // 1 for the first send of a verification; 0 for a refusal
-	App            string            `column:"app,send,refusal"`
-	Channel        recipient.Channel `column:"channel,send,refusal"`
-	Purpose        string            `column:"purpose,send,refusal"`
-	Recipient      recipient.Hash    `column:"recipient,send,refusal"`
-	To             string            `column:"masked,send,refusal"`  // masked
-	Country        string            `column:"country,send,refusal"` // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
-	Prefix         string            `column:"prefix,send,refusal"`  // first digits of a phone number that To shows: "+86138"
-	Locale         string            `column:"locale,send,refusal"`
-	Reference      string            `column:"reference,send,refusal"`
-	IP             string            `column:"ip,send,refusal"` // client's network: /24 for IPv4, /48 for IPv6; only displayed
-	Status         Status            `column:"status,send"`
-	Reason         string            `column:"reason"`       // machine word. Failed, Unknown: why; Queued: why it was postponed
-	Attempt        int               `column:"attempt,send"` // number of the current or last attempt; writes of earlier attempts change nothing
-	InDoubt        bool              `column:"in_doubt"`     // an earlier attempt ended without an outcome, so its message may have gone out
-	Counts         bool              `column:"counts,send"`  // the recipient's rules count this send
-	RefundDue      bool              `column:"refund_due"`   // the limiter has not yet confirmed the refund
-	TakenAt        time.Time         `column:"taken_at,send,refusal"`
-	Clock          string            `column:"clock,send,refusal"`
-	LoggedAt       time.Time         `column:"logged_at,send,refusal"`
-	DueAt          time.Time         `column:"due_at"`        // while in flight: the next attempt's time, or the end of the lease
-	FinishedAt     time.Time         `column:"finished_at"`   // zero while in flight
-	Provider       string            `column:"provider"`      // host of the mail server, or the carrier
-	ProviderCode   string            `column:"provider_code"` // "250 2.0.0"
-	Took           time.Duration     `column:"took"`
-	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocked longest
-	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait in the latest answer
-	Count          int               `column:"requests,refusal"`    // with Refused: how many requests the row stands for; 1 for a send
+	ID             uuid.UUID // version 7, so that IDs sort by time
+	VerificationID string    // empty for a refusal without a verification
+	Number         int       // 1 for the first send of a verification; 0 for a refusal
+	App            string
+	Channel        recipient.Channel
+	Purpose        string
+	Recipient      recipient.Hash
+	To             string // masked
+	Country        string // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
+	Prefix         string // first digits of a phone number that To shows: "+86138"
+	Locale         string
+	Reference      string
+	IP             string // client's network: /24 for IPv4, /48 for IPv6; only displayed
+	Status         Status
+	Reason         string // machine word. Failed, Unknown: why; Queued: why it was postponed
+	Attempt        int    // number of the current or last attempt; writes of earlier attempts change nothing
+	InDoubt        bool   // an earlier attempt ended without an outcome, so its message may have gone out
+	Counts         bool   // the recipient's rules count this send
+	RefundDue      bool   // the limiter has not yet confirmed the refund
+	TakenAt        time.Time
+	Clock          string
+	LoggedAt       time.Time
+	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
+	FinishedAt     time.Time // zero while in flight
+	Provider       string    // host of the mail server, or the carrier
+	ProviderCode   string    // "250 2.0.0"
+	Took           time.Duration
+	BlockedBy      string        // with Refused: the rule that blocked longest
+	RetryAfter     time.Duration // with Refused: the wait in the latest answer
+	Count          int           // with Refused: how many requests the row stands for; 1 for a send
 	// with Refused: for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
-	Recipients  int               `column:"recipients,refusal"`
-	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst kind that a provider reported later; empty: none
-	Suppression uuid.UUID         `column:"suppression_id,null,send"` // the suppression in force at Begin, so no message is sent; Nil: none
-	Forgiven    bool              `column:"forgiven"`                 // an administrator's reset forgave this send, so it no longer counts
-	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
+	Recipients  int
+	Afterwards  ProviderEventKind // the worst kind that a provider reported later; empty: none
+	Suppression uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
+	Forgiven    bool              // an administrator's reset forgave this send, so it no longer counts
+	Observed    []string          // observing rules that would have refused this send; none for a refusal
+}
+
+// Columns returns the columns of the row.
+func (s *Send) Columns() []Column {
+	domain := recipient.DomainOf(s.To)
+	return []Column{
+		{"id", &s.ID, InSend | InRefusal},
+		{"verification_id", &s.VerificationID, InSend | InRefusal},
+		{"number", &s.Number, InSend},
+		{"app", &s.App, InSend | InRefusal},
+		{"channel", (*string)(&s.Channel), InSend | InRefusal},
+		{"purpose", &s.Purpose, InSend | InRefusal},
+		{"recipient", &s.Recipient, InSend | InRefusal},
+		{"masked", &s.To, InSend | InRefusal},
+		{"country", &s.Country, InSend | InRefusal | Personal},
+		{"prefix", &s.Prefix, InSend | InRefusal | Personal},
+		{"locale", &s.Locale, InSend | InRefusal | Personal},
+		{"reference", &s.Reference, InSend | InRefusal | Personal},
+		{"ip", &s.IP, InSend | InRefusal | Personal},
+		{"status", (*string)(&s.Status), InSend},
+		{"reason", &s.Reason, 0},
+		{"attempt", &s.Attempt, InSend},
+		{"in_doubt", &s.InDoubt, 0},
+		{"counts", &s.Counts, InSend},
+		{"refund_due", &s.RefundDue, 0},
+		{"taken_at", &s.TakenAt, InSend | InRefusal},
+		{"clock", &s.Clock, InSend | InRefusal},
+		{"logged_at", &s.LoggedAt, InSend | InRefusal},
+		{"due_at", &s.DueAt, 0},
+		{"finished_at", &s.FinishedAt, 0},
+		{"provider", &s.Provider, 0},
+		{"provider_code", &s.ProviderCode, 0},
+		{"took", &s.Took, 0},
+		{"blocked_by", &s.BlockedBy, InRefusal},
+		{"retry_after", &s.RetryAfter, InRefusal},
+		{"requests", &s.Count, InRefusal},
+		{"recipients", &s.Recipients, InRefusal},
+		{"afterwards", (*string)(&s.Afterwards), 0},
+		{"suppression_id", &s.Suppression, Null | InSend},
+		{"forgiven", &s.Forgiven, 0},
+		{"observed", &s.Observed, InSend},
+		{"domain", &domain, InSend | InRefusal | WriteOnly | Personal},
+	}
 }
 
 // ManyRecipients is the largest number of recipients that is counted for one row of refusals: it stands for as many or more.

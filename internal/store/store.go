@@ -18,11 +18,10 @@
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
 //	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session; row copies it
 //	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
-//	internal/store/records.go              Send: Device string `column:"device,send"`; the statements of both databases follow from the tag
+//	internal/store/records.go              Send: Device string; Columns: {"device", &s.Device, InSend | Personal}, of which all statements follow
 //	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten in store/gate finds it missing)
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''
 //	                                       In 00001_schema.sql until 0.1.0 is released, then ALTER TABLE in a new file
-//	internal/store/sqldb/erase.go          a statement of its own beside eraseRowsSQL, which is for refusals too: device = ''
 //	internal/store/postgres/erase_test.go  columns: sends, erased
 //	internal/store/storetest/kit.go        Traces: a text to look for after an erasure; WriteTraces writes it
 //	web/admin/send.html                    beside facts.reference
@@ -32,8 +31,7 @@
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
 //
-// Refusals have the field with the tag "device,send,refusal" and a column in the table refusals, with a line in refusalRow; free text stays
-// out. Lists have it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
+// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text stays out. Lists have it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
 // A field that an attempt finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
 // # Instants

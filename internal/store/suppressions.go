@@ -25,21 +25,42 @@ const (
 
 // Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or until it is lifted.
 type Suppression struct {
-	ID        uuid.UUID         `column:"id,add"`
-	App       string            `column:"app,add"` // empty: of every app
-	Channel   recipient.Channel `column:"channel,add"`
-	Address   recipient.Hash    `column:"address,add"`   // of the address as spelled; Begin compares this hash
-	Recipient recipient.Hash    `column:"recipient,add"` // as in Send.Recipient; may stand for several spellings of a mailbox
-	To        string            `column:"masked,add"`    // masked
-	Cause     Cause             `column:"reason,add"`
-	Detail    string            `column:"detail,add"`       // SMTP reply code and enhanced status code, or an administrator's words
-	Send      uuid.UUID         `column:"send_id,null,add"` // the send that caused it; Nil: an administrator added it
-	By        string            `column:"created_by,add"`   // account of the administrator who added it; empty: the service
-	Since     time.Time         `column:"since,add"`        // all instants are on the log's clock
-	Until     time.Time         `column:"until,add"`
-	LiftedAt  time.Time         `column:"lifted_at"` // zero: not lifted
-	LiftedBy  string            `column:"lifted_by"`
-	LiftedWhy string            `column:"lifted_why"`
+	ID        uuid.UUID
+	App       string // empty: of every app
+	Channel   recipient.Channel
+	Address   recipient.Hash // of the address as spelled; Begin compares this hash
+	Recipient recipient.Hash // as in Send.Recipient; may stand for several spellings of a mailbox
+	To        string         // masked
+	Cause     Cause
+	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
+	Send      uuid.UUID // the send that caused it; Nil: an administrator added it
+	By        string    // account of the administrator who added it; empty: the service
+	Since     time.Time // all instants are on the log's clock
+	Until     time.Time
+	LiftedAt  time.Time // zero: not lifted
+	LiftedBy  string
+	LiftedWhy string
+}
+
+// Columns returns the columns of the row.
+func (s *Suppression) Columns() []Column {
+	return []Column{
+		{"id", &s.ID, Added},
+		{"app", &s.App, Added},
+		{"channel", (*string)(&s.Channel), Added},
+		{"address", &s.Address, Added},
+		{"recipient", &s.Recipient, Added},
+		{"masked", &s.To, Added},
+		{"reason", (*string)(&s.Cause), Added},
+		{"detail", &s.Detail, Added},
+		{"send_id", &s.Send, Null | Added},
+		{"created_by", &s.By, Added},
+		{"since", &s.Since, Added},
+		{"until", &s.Until, Added},
+		{"lifted_at", &s.LiftedAt, 0},
+		{"lifted_by", &s.LiftedBy, 0},
+		{"lifted_why", &s.LiftedWhy, 0},
+	}
 }
 
 // Active reports whether the suppression applies at now: it is not lifted and has not run out.

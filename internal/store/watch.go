@@ -26,18 +26,36 @@ const NoUsual = -1
 
 // PrefixPause stops an app's text messages to numbers with a prefix, from Since to Until or until it is lifted.
 type PrefixPause struct {
-	ID        uuid.UUID `column:"id,add"`
-	App       string    `column:"app,add"`
-	Country   string    `column:"country,add"` // of the numbers, ISO 3166-1 alpha-2 or "001"
-	Prefix    string    `column:"prefix,add"`  // "+49151"
-	Since     time.Time `column:"since,add"`
-	Until     time.Time `column:"until,add"`
-	Sends     int       `column:"sends,add"` // sends that were counted when the pause began
-	Approved  int       `column:"approved,add"`
-	Usual     int       `column:"usual,add"` // percent approved of other prefixes: of the country or of all, the higher one; or NoUsual
-	LiftedAt  time.Time `column:"lifted_at"` // zero: not lifted
-	LiftedBy  string    `column:"lifted_by"`
-	LiftedWhy string    `column:"lifted_why"`
+	ID        uuid.UUID
+	App       string
+	Country   string // of the numbers, ISO 3166-1 alpha-2 or "001"
+	Prefix    string // "+49151"
+	Since     time.Time
+	Until     time.Time
+	Sends     int // sends that were counted when the pause began
+	Approved  int
+	Usual     int       // percent approved of other prefixes: of the country or of all, the higher one; or NoUsual
+	LiftedAt  time.Time // zero: not lifted
+	LiftedBy  string
+	LiftedWhy string
+}
+
+// Columns returns the columns of the row.
+func (p *PrefixPause) Columns() []Column {
+	return []Column{
+		{"id", &p.ID, Added},
+		{"app", &p.App, Added},
+		{"country", &p.Country, Added},
+		{"prefix", &p.Prefix, Added},
+		{"since", &p.Since, Added},
+		{"until", &p.Until, Added},
+		{"sends", &p.Sends, Added},
+		{"approved", &p.Approved, Added},
+		{"usual", &p.Usual, Added},
+		{"lifted_at", &p.LiftedAt, 0},
+		{"lifted_by", &p.LiftedBy, 0},
+		{"lifted_why", &p.LiftedWhy, 0},
+	}
 }
 
 // Active reports whether the pause applies at now: it is not lifted and has not run out.

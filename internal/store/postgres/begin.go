@@ -44,9 +44,9 @@ func (p *DB) beginStatements() []statement {
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtCandidates, p.sql(candidatesSQL)},
 		{stmtGate, p.sql(strings.NewReplacer("{{skew}}", strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10), "{{row window}}", sqldb.IntervalSQL(gate.RowWindow)).Replace(gateSQL))},
-		{stmtVerifications, sqldb.VerificationTable.InsertMany(sqldb.AsSend)},
+		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
 		{stmtJoin, joinSQL},
-		{stmtSends, sqldb.SendTable.InsertMany(sqldb.AsSend)},
+		{stmtSends, sqldb.SendTable.InsertMany(store.InSend)},
 		{stmtOutbox, outboxSQL},
 		{stmtCommit, "COMMIT"},
 	}
@@ -152,7 +152,7 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, maxRefusals) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL, sqldb.RefusalTable.Arrays(sqldb.AsRefusal, some)...); err != nil {
+			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL, sqldb.RefusalTable.Arrays(store.InRefusal, some)...); err != nil {
 				return err
 			}
 		}
@@ -160,4 +160,4 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	})
 }
 
-var addRefusalsSQL = sqldb.RefusalTable.InsertMany(sqldb.AsRefusal) + sqldb.AddRefusalSQL
+var addRefusalsSQL = sqldb.RefusalTable.InsertMany(store.InRefusal) + sqldb.AddRefusalSQL

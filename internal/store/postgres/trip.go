@@ -175,13 +175,13 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(sqldb.AsSend, fresh)...)
+		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
 		trip.Queue(stmtJoin, joinParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
+		trip.Queue(stmtSends, sqldb.SendTable.Arrays(store.InSend, sends)...)
 		trip.Queue(stmtOutbox, outboxParameters(admitted)...)
 	}
 	return trip.Len()

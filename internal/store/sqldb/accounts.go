@@ -39,7 +39,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	}
 	return db.Write(ctx, func(q Tx) error {
 		a.MadeAt, a.DisabledAt = q.Now, store.Micro(a.DisabledAt)
-		insert, args := accountTable.Insert(asAdded, &a)
+		insert, args := accountTable.Insert(store.Added, &a)
 		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
@@ -107,7 +107,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
-		if err := q.exec(sessionTable.Insert(asAdded, &s)); err != nil {
+		if err := q.exec(sessionTable.Insert(store.Added, &s)); err != nil {
 			return err
 		}
 		return q.addAuditEntry(act)

@@ -14,7 +14,7 @@ var auditEntriesSQL = `SELECT ` + auditEntryTable.selectList() + ` FROM audit_en
 // addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with this ID exists, nothing is changed.
 func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = q.Now
-	insert, args := auditEntryTable.Insert(asAdded, &a)
+	insert, args := auditEntryTable.Insert(store.Added, &a)
 	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
 		return err
 	}

@@ -3,7 +3,6 @@ package sqldb
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,57 +13,32 @@ import (
 	"sendcode/internal/store"
 )
 
-// The tag of a field in package store and the field's type determine its column and how it is read and written in both databases. The
-// SELECT lists, the INSERTs and their parameters are generated from the tags.
+// The SELECT lists, the INSERTs and their parameters follow from Columns of the types in package store.
 
-// inserted says which INSERTs write a column. A column that an INSERT does not write gets its default.
-type inserted int
-
-const (
-	AsSend    inserted = 1 << iota // by Begin
-	AsRefusal                      // by Refused
-	asAdded                        // by the INSERTs of other tables
-)
-
-// column is the column of one field of T, or one whose text is computed from several fields; see derived.
-type column[T any] struct {
-	name  string
-	field func(*T) any      // returns the field's address
-	null  bool              // the zero value is NULL
-	read  string            // SQL expression in the SELECT list; "": the column itself; "-": the column is not read
-	of    Element           // type in Postgres
-	write AppendElement[*T] // appends the value to an array parameter of Postgres
-	when  inserted          // the INSERTs that write it
+// column is a column of a table.
+type column struct {
+	store.Column
+	read  string                        // SQL expression in the SELECT list
+	of    Element                       // type in Postgres
+	write AppendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
 }
 
 // table describes the columns of a table.
 type table[T any] struct {
 	name    string
-	alias   string
-	columns []column[T]
+	fields  func(*T) []store.Column
+	columns []column // in the order of fields
 }
 
-// tableOf returns the table of struct T, whose tags name the columns. read gives the SQL of columns that are not read as stored.
-func tableOf[T any](name, alias string, read map[string]string) table[T] {
-	t := table[T]{name: name, alias: alias}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		words := strings.Split(f.Tag.Get("column"), ",")
-		c := column[T]{name: words[0], read: read[words[0]], null: slices.Contains(words, "null"), field: func(x *T) any {
-			return reflect.ValueOf(x).Elem().Field(f.Index[0]).Addr().Interface()
-		}}
-		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsRefusal, "add": asAdded} {
-			if slices.Contains(words, word) {
-				c.when |= by
-			}
-		}
-		t.add(c)
+// newTable returns a table. read has the SQL of columns that are not read as stored.
+func newTable[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) table[T] {
+	t := table[T]{name: name, fields: fields}
+	for i, c := range fields(new(T)) {
+		t.columns = append(t.columns, column{
+			Column: c, of: elementOf(c.Field), read: cmp.Or(read[c.Name], alias+"."+c.Name),
+			write: func(buf []byte, row []store.Column) []byte { return appendField(buf, row[i]) },
+		})
 	}
-	return t
-}
-
-// derived adds a text column that is computed from other fields, written with each send and refusal for its index, and never read.
-func (t table[T]) derived(name string, of func(*T) string) table[T] {
-	t.add(column[T]{name: name, read: "-", when: AsSend | AsRefusal, field: func(x *T) any { text := of(x); return &text }})
 	return t
 }
 
@@ -73,12 +47,9 @@ func (t table[T]) derived(name string, of func(*T) string) table[T] {
 func (t table[T]) refusals(read map[string]string) table[T] {
 	t.name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
-		switch c := &t.columns[i]; {
-		case c.read == "-":
-		case c.when&AsRefusal != 0:
-			c.read = ""
-		default:
-			c.read = cmp.Or(read[c.name], zeros[c.of])
+		c := &t.columns[i]
+		if c.read = cmp.Or(read[c.Name], zeros[c.of]); c.Use&store.InRefusal != 0 {
+			c.read = "s." + c.Name
 		}
 	}
 	return t
@@ -88,22 +59,12 @@ func (t table[T]) refusals(read map[string]string) table[T] {
 var zeros = map[Element]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
 	UUID: "CAST(NULL AS uuid)"}
 
-func (t *table[T]) add(c column[T]) {
-	c.of = elementOf(c.field(new(T)))
-	c.write = func(buf []byte, x *T) []byte { return appendField(buf, c.field(x), c.null) }
-	t.columns = append(t.columns, c)
-}
-
 // selectList returns the columns as a SELECT list, in the order of destinations.
 func (t table[T]) selectList() string {
 	var list []string
 	for _, c := range t.columns {
-		switch c.read {
-		case "-":
-		case "":
-			list = append(list, t.alias+"."+c.name)
-		default:
-			list = append(list, c.read+" AS "+c.name)
+		if c.Use&store.WriteOnly == 0 {
+			list = append(list, c.read+" AS "+c.Name)
 		}
 	}
 	return strings.Join(list, ", ")
@@ -112,20 +73,20 @@ func (t table[T]) selectList() string {
 // destinations returns the destinations to scan the columns of selectList into.
 func (t table[T]) destinations(x *T) []any {
 	list := make([]any, 0, len(t.columns))
-	for i := range t.columns {
-		if c := &t.columns[i]; c.read != "-" {
-			list = append(list, destination(c.field(x), c.null))
+	for _, c := range t.fields(x) {
+		if c.Use&store.WriteOnly == 0 {
+			list = append(list, destination(c))
 		}
 	}
 	return list
 }
 
 // InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
-func (t table[T]) InsertMany(by inserted) string {
+func (t table[T]) InsertMany(by store.Use) string {
 	var names, types []string
 	for _, c := range t.columns {
-		if c.when&by != 0 {
-			names = append(names, c.name)
+		if c.Use&by != 0 {
+			names = append(names, c.Name)
 			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elements[c.of].name))
 		}
 	}
@@ -133,27 +94,45 @@ func (t table[T]) InsertMany(by inserted) string {
 }
 
 // Arrays returns the parameters of InsertMany: one array for each column.
-func (t table[T]) Arrays(by inserted, rows []*T) []any {
-	args := NewArrays(rows, len(t.columns))
-	for i := range t.columns {
-		if t.columns[i].when&by != 0 {
-			args.Add(t.columns[i].of, t.columns[i].write)
+func (t table[T]) Arrays(by store.Use, rows []*T) []any {
+	args := NewArrays(MapSlice(rows, t.fields), len(t.columns))
+	for _, c := range t.columns {
+		if c.Use&by != 0 {
+			args.Add(c.of, c.write)
 		}
 	}
 	return args.Args()
 }
 
 // Insert returns the INSERT of one row, and its parameters.
-func (t table[T]) Insert(by inserted, row *T) (string, Args) {
+func (t table[T]) Insert(by store.Use, row *T) (string, Args) {
 	var names []string
 	args := Args{}
-	for i := range t.columns {
-		if c := &t.columns[i]; c.when&by != 0 {
-			names = append(names, c.name)
-			args[c.name] = parameter(c.field(row), c.null)
+	for _, c := range t.fields(row) {
+		if c.Use&by != 0 {
+			names = append(names, c.Name)
+			args[c.Name] = parameter(c)
 		}
 	}
 	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
+}
+
+// eraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT writes; @empty is no bytes.
+func (t table[T]) eraseSQL(by store.Use) string {
+	list := []string{"masked = '•••'"}
+	for _, c := range t.columns {
+		_, isBytes := c.Field.(*[]byte)
+		switch {
+		case c.Use&store.Personal == 0 || c.Use&by == 0:
+		case c.Use&store.Null != 0:
+			list = append(list, c.Name+" = NULL")
+		case isBytes:
+			list = append(list, c.Name+" = @empty")
+		default:
+			list = append(list, c.Name+" = ''")
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // MapSlice returns the results of convert for each row.
@@ -185,8 +164,8 @@ func elementOf(field any) Element {
 }
 
 // destination returns what to scan a field's column into.
-func destination(field any, null bool) any {
-	switch x := field.(type) {
+func destination(c store.Column) any {
+	switch x := c.Field.(type) {
 	case *time.Time:
 		return TimeField{x}
 	case *time.Duration:
@@ -198,39 +177,51 @@ func destination(field any, null bool) any {
 	case *[]string:
 		return namesField{x}
 	case *uuid.UUID:
-		if null {
+		if c.Use&store.Null != 0 {
 			return nullIDField{x}
 		}
 	}
-	return field
+	return c.Field
 }
 
-// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with null, for a zero value.
-func parameter(field any, null bool) any {
-	switch x := field.(type) {
+// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with Null, for no ID and no bytes.
+func parameter(c store.Column) any {
+	null := c.Use&store.Null != 0
+	switch x := c.Field.(type) {
+	case *string:
+		return *x
+	case *int:
+		return *x
+	case *bool:
+		return *x
 	case *time.Time:
-		if x.IsZero() {
-			return nil
-		}
+		return nullIfZero(*x)
 	case *time.Duration:
 		return x.Microseconds()
 	case *[]string:
 		return strings.Join(*x, store.RuleSeparator)
-	case *[]byte:
-		if *x == nil && !null {
-			return []byte{}
+	case *recipient.Hash:
+		return *x
+	case *[32]byte:
+		return *x
+	case *uuid.UUID:
+		if null {
+			return nullIfZero(*x)
 		}
+		return *x
+	case *[]byte:
+		if *x == nil && null {
+			return nil
+		}
+		return append([]byte{}, *x...)
 	}
-	v := reflect.ValueOf(field).Elem()
-	if null && v.IsZero() {
-		return nil
-	}
-	return v.Interface()
+	panic("store: " + c.Name + " has a type that no column has")
 }
 
 // appendField appends the value of a field in Postgres's binary form. It returns nil, which is NULL, where parameter does.
-func appendField(buf []byte, field any, null bool) []byte {
-	switch x := field.(type) {
+func appendField(buf []byte, c store.Column) []byte {
+	null := c.Use&store.Null != 0
+	switch x := c.Field.(type) {
 	case *string:
 		return append(buf, *x...)
 	case *time.Time:
@@ -256,5 +247,5 @@ func appendField(buf []byte, field any, null bool) []byte {
 		}
 		return append(buf, x[:]...)
 	}
-	return append(buf, reflect.ValueOf(field).Elem().String()...) // a named string type
+	panic("store: " + c.Name + " has a type that no array has")
 }

@@ -36,8 +36,8 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		{Table: "sends", Erase: eraseRowsSQL("sends"), Forget: forgetRowsSQL("sends")},
-		{Table: "refusals", Erase: eraseRowsSQL("refusals"), Forget: forgetRowsSQL("refusals")},
+		{Table: "sends", Erase: eraseRowsSQL(SendTable, store.InSend), Forget: forgetRowsSQL("sends")},
+		{Table: "refusals", Erase: eraseRowsSQL(RefusalTable, store.InRefusal), Forget: forgetRowsSQL("refusals")},
 		{
 			Table: "failures", // after the table sends, on which the statement depends
 			Forget: `
@@ -47,10 +47,10 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		{
 			Table: "verifications",
 			Erase: `
-UPDATE verifications SET masked = '•••', sealed = NULL, holder = '', nonce = @empty, locale = '', reference = '',
+UPDATE verifications SET ` + VerificationTable.eraseSQL(store.InSend) + `,
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
-			Forget: `UPDATE verifications SET recipient = @none WHERE recipient = @recipient AND masked = '•••'`,
+			Forget: forgetRowsSQL("verifications"),
 		},
 		{
 			Table:  "audit_recipients",
@@ -75,10 +75,9 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL(table string) string {
+func eraseRowsSQL(t table[store.Send], by store.Use) string {
 	return `
-UPDATE ` + table + ` SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
-WHERE recipient = @recipient AND masked <> '•••'`
+UPDATE ` + t.name + ` SET ` + t.eraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
 
 func forgetRowsSQL(table string) string {

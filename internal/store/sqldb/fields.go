@@ -11,24 +11,23 @@ import (
 	"sendcode/internal/store"
 )
 
-// The tables, by the tags of package store.
+// The tables, by Columns of the types in package store.
 var (
-	SendTable = tableOf[store.Send]("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn,
-		"requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"}).
-		derived("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) })
+	SendTable = newTable("sends", "s", (*store.Send).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn,
+		"requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
 	RefusalTable      = SendTable.refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
-	VerificationTable = tableOf[store.Verification]("verifications", "v", nil)
+	VerificationTable = newTable("verifications", "v", (*store.Verification).Columns, nil)
 
-	suppressionTable    = tableOf[store.Suppression]("suppressions", "suppressions", nil)
-	prefixPauseTable    = tableOf[store.PrefixPause]("prefix_pauses", "p", nil)
-	providerEventTable  = tableOf[store.ProviderEvent]("provider_events", "e", nil)
-	accountTable        = tableOf[store.Account]("accounts", "a", nil)
-	sessionTable        = tableOf[store.Session]("sessions", "s", map[string]string{"factor_at": "f.created_at"})
-	pendingReceiptTable = tableOf[store.PendingReceipt]("pending_receipts", "pending_receipts", nil)
-	auditEntryTable     = tableOf[store.AuditEntry]("audit_entries", "a", map[string]string{
+	suppressionTable    = newTable("suppressions", "suppressions", (*store.Suppression).Columns, nil)
+	prefixPauseTable    = newTable("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
+	providerEventTable  = newTable("provider_events", "e", (*store.ProviderEvent).Columns, nil)
+	accountTable        = newTable("accounts", "a", (*store.Account).Columns, nil)
+	sessionTable        = newTable("sessions", "s", (*store.Session).Columns, map[string]string{"factor_at": "f.created_at"})
+	pendingReceiptTable = newTable("pending_receipts", "pending_receipts", (*store.PendingReceipt).Columns, nil)
+	auditEntryTable     = newTable("audit_entries", "a", (*store.AuditEntry).Columns, map[string]string{
 		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
 	})
-	appEventTable = tableOf[store.AppEvent]("app_events", "e", map[string]string{
+	appEventTable = newTable("app_events", "e", (*store.AppEvent).Columns, map[string]string{
 		"channel": "coalesce(s.channel, v.channel, '')", "purpose": "coalesce(s.purpose, v.purpose, '')",
 		"masked": "coalesce(s.masked, v.masked, '')", "reference": "coalesce(s.reference, v.reference, '')",
 	})

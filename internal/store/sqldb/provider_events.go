@@ -45,7 +45,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
-		insert, args := providerEventTable.Insert(asAdded, &e)
+		insert, args := providerEventTable.Insert(store.Added, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err

@@ -23,7 +23,7 @@ WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @a
 
 // Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
-	insert, args := suppressionTable.Insert(asAdded, &x)
+	insert, args := suppressionTable.Insert(store.Added, &x)
 	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 

@@ -134,7 +134,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		App: c.app, Country: c.country, Prefix: c.prefix, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
-	return p, q.exec(prefixPauseTable.Insert(asAdded, &p))
+	return p, q.exec(prefixPauseTable.Insert(store.Added, &p))
 }
 
 // prefixPauses is the namespace of the IDs of pauses.

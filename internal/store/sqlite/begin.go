@@ -102,12 +102,12 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
 			sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
 	} else {
-		_, err = q.Change(sqldb.VerificationTable.Insert(sqldb.AsSend, &r.Verification))
+		_, err = q.Change(sqldb.VerificationTable.Insert(store.InSend, &r.Verification))
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := q.Change(sqldb.SendTable.Insert(sqldb.AsSend, &r.Send)); err != nil {
+	if _, err := q.Change(sqldb.SendTable.Insert(store.InSend, &r.Send)); err != nil {
 		return err
 	}
 	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, expires_at) VALUES (@id, @due, 1, 0, @channel, @expires)`,
@@ -121,7 +121,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
-			insert, args := sqldb.RefusalTable.Insert(sqldb.AsRefusal, &list[i])
+			insert, args := sqldb.RefusalTable.Insert(store.InRefusal, &list[i])
 			if _, err := q.Change(insert+sqldb.AddRefusalSQL, args); err != nil {
 				return err
 			}
