@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
 
@@ -73,6 +74,7 @@ type request struct {
 	status       int
 	body         body
 	to, key      string
+	counted      recipient.Hash // by which the replica counts to
 	header       http.Header
 	raw          []byte
 	code         string // the entered one
@@ -112,6 +114,10 @@ type outgoing struct {
 func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
 	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to, key: o.header["Idempotency-Key"]}
 	r := w.replica(e.Replica)
+	if to, ok := o.body["to"].(string); ok {
+		q.to = to
+	}
+	q.counted = r.vault.Hashes(must(verification.ParseRecipient(string(p.channel), q.to, ""))).Counted
 	label := fmt.Sprintf("event %d %s %d", e.ID, by, w.nth(fmt.Sprint("request of ", e.ID)))
 	ctx, cancel := context.WithCancel(labelled(context.Background(), label))
 	defer cancel()
@@ -211,7 +217,7 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 		o.ip = ipOf(by, p.index)
 	}
 	if o.body == nil {
-		o.body = map[string]any{"channel": p.channel, "to": p.to}
+		o.body = map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
 		if e.N%2 == 0 {
 			o.body["purpose"] = "login"
 		}
@@ -237,6 +243,15 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 		w.verifications[q.body.Send.ID] = q.body.ID
 	}
 	return q
+}
+
+// spelling returns the address that an event uses for a person's mailbox.
+func (w *world) spelling(e Event, p *person) string {
+	local, domain, isMail := strings.Cut(p.to, "@")
+	if !w.plan.Folding || !isMail || domain != "example.com" || e.N%3 != 1 {
+		return p.to
+	}
+	return local + "+shop@" + domain
 }
 
 // held returns the verification that an actor has for a person; "" for none.
@@ -295,7 +310,7 @@ func (w *world) codeOf(verification string) string {
 
 // look asks for the quota.
 func (w *world) look(e Event, by actor, p *person) *request {
-	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: map[string]any{"channel": p.channel, "to": p.to}, ip: ipOf(by, p.index)}
+	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: map[string]any{"channel": p.channel, "to": w.spelling(e, p)}, ip: ipOf(by, p.index)}
 	if by != backEnd {
 		id := w.held(p, by)
 		if id == "" {

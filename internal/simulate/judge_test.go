@@ -45,7 +45,7 @@ func (w *world) judge() {
 
 // asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
 func (l *ledger) asSeen() {
-	if l.stepped || l.logStepped || l.plan.Split || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+	if l.stepped || l.logStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
 		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
 	}) {
 		return

@@ -110,6 +110,7 @@ type Plan struct {
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
 	Split    bool // the purposes have a policy each at first
+	Folding  bool // people use two spellings of their mailbox, and each start of a replica draws whether they count as one
 	Events   []Event
 }
 
@@ -151,6 +152,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range 2 + r.IntN(7) {
 		p.add(r, faults[r.IntN(len(faults))])
 	}
+	p.Folding = r.IntN(5) == 0
 	slices.SortFunc(p.Events, func(a, b Event) int { return int(a.At - b.At) })
 	return p
 }

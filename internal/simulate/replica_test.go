@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -37,6 +38,7 @@ type Replica struct {
 	name    string
 	http    http.Handler
 	log     *sqlitetest.DB
+	vault   keys.Vault
 	cancel  context.CancelFunc
 	stopped chan struct{}
 	died    chan struct{}
@@ -143,6 +145,10 @@ func (w *world) start(index, life int) *Replica {
 		Set:   w.policySet(w.policies[len(w.policies)-1].number),
 		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
+	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {
+		settings.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
+	}
+	r.vault = settings.Vault
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
 	r.Process = verificationtest.New(settings, r.Parts)
 	e := server.New(server.Config{Logger: logger})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
@@ -39,12 +40,20 @@ func (l *ledger) purpose(q *request) string {
 	return cmp.Or(l.verification[q.verification].Purpose, "default")
 }
 
+// countedFor returns the recipient of whom a request is told: of the verification that it names, or as its replica counts the address.
+func (l *ledger) countedFor(q *request) recipient.Hash {
+	if v, named := l.verification[q.verification]; named {
+		return v.Recipient
+	}
+	return q.counted
+}
+
 func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
 	var counted []time.Time // sends that an answer then must include
 	early := tolerance      // by how much the wait may be too short
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
-		if l.of[row.Recipient] == q.person && l.shares(row, row.Recipient, l.purpose(q), q.ended) && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
+		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
 			if row.LoggedAt.Sub(row.TakenAt) > tolerance { // the log was slow: it refuses once more (docs/decisions/0001)
@@ -95,7 +104,7 @@ func (l *ledger) exactRefunds() {
 			window := time.Duration(told.Window) * time.Second
 			surely, atMost := 0, 0
 			for _, row := range l.sends {
-				if l.of[row.Recipient] != p || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
+				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
 					continue
 				}
 				if l.age(row, store.Send{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
