@@ -96,6 +96,8 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"page: {country: DE}\nsms: {countries: [US]}":                                       "c.yaml:1: page.country: DE is not among the countries of sms",
 		"spellings: {limit: 20}":                                "spellings: window is missing",
 		"breaker: {limit: '', window: 1h}":                      "breaker: limit is missing",
+		"sms: {senders: {DE: ''}}":                              "sms.senders.DE: is empty; leave it out",
+		"purposes: {x: {ttl: 0s}}":                              "purposes.x.ttl: must be from 30s to 10m",
 		"checks: {network: {}}":                                 "checks.network: limit and window are missing",
 		"apps: [{name: ''}]":                                    "apps[0]: name is missing",
 		key("id: a, kind: secret, scopes: '', sha256: " + hash): "keys[0].scopes: is empty; leave it out",

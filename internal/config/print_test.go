@@ -26,6 +26,9 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 		is(t, "read again", second, first)
 		is(t, "for a restart", first.RestartChanges(second), nil)
 	}
+	if c := must(t, "", "SENDCODE_API_KEY="+goodKey); !strings.Contains(c.YAML(), "keys: [], webhook") {
+		t.Errorf("the key of a variable is printed as one of the file: %s", c.YAML())
+	}
 	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): stillMasked})
 }
 
