@@ -229,8 +229,9 @@ func TestListNamesItsStream(t *testing.T) {
 	r, b := loggedIn(t)
 	newest := url.QueryEscape(frame.WriteCursor(markOf(r.sent("ana@example.com"))))
 	for query, stream := range map[string]string{
-		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent", "?domain=example.org": "domain=example.org&amp;newer=",
-		"?outcome=waiting": "", "?network=203.0.113.0/24": "", "?to=2030-01-01T00:00:00Z": "",
+		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent",
+		"?domain=example.org": "domain=example.org&amp;newer=",
+		"?outcome=waiting":    "", "?network=203.0.113.0/24": "", "?to=2030-01-01T00:00:00Z": "",
 		"?cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}): "",
 	} {
 		rec := want(t, b.Get("/admin"+query), http.StatusOK)

@@ -15,15 +15,15 @@ const (
 	maxLocal   = 64
 )
 
-// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section 4.5.3.1.6), and the longest with an encoded word
-// (RFC 2047 section 2).
+// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section 4.5.3.1.6), and the longest with an encoded
+// word (RFC 2047 section 2).
 const (
 	maxLine   = 998
 	maxFolded = 76
 )
 
-// checkEach returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not its
-// value. checkEach and checkParts stop header injection: they reject whatever could end a line or a bracket.
+// checkEach returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not
+// its value. checkEach and checkParts stop header injection: they reject whatever could end a line or a bracket.
 func (m Message) checkEach() (to, id string, problem Problem) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {

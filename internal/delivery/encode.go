@@ -122,8 +122,8 @@ func (e *Encoder) keep(key partsKey, p *parts) {
 	e.kept[key] = p
 }
 
-// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does not give those of the mail: a template may
-// escape its code, as in an address, or decide by it.
+// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does not give those of the mail: a template
+// may escape its code, as in an address, or decide by it.
 func blankParts(m, own Message, from *mail.Address) *parts {
 	fill := m.Fill
 	m.Fill = blanks[:len(fill)]
@@ -136,13 +136,13 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 		return nil
 	}
 	for _, body := range []*encoded{&p.text, &p.html} {
-		for _, b := range []byte(blanks) {
+		for _, b := range []byte(blanks[:len(fill)]) {
 			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
 		}
 	}
 	for _, part := range []*encoded{&p.head, &p.text, &p.html} {
 		for at, b := range part.content {
-			if strings.IndexByte(blanks, b) >= 0 {
+			if strings.IndexByte(blanks[:len(fill)], b) >= 0 {
 				part.blanks = append(part.blanks, at)
 			}
 		}
@@ -153,13 +153,12 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 // filled returns a text with the fill in its blanks.
 func filled(text, fill string) string {
 	out := []byte(text)
-	e := encoded{content: out}
 	for at, b := range out {
-		if strings.IndexByte(blanks, b) >= 0 {
-			e.blanks = append(e.blanks, at)
+		if i := strings.IndexByte(blanks, b); i >= 0 && i < len(fill) {
+			out[at] = fill[i]
 		}
 	}
-	return string(e.appendFilled(nil, fill))
+	return string(out)
 }
 
 func (e encoded) appendFilled(out []byte, fill string) []byte {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -33,7 +32,8 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 func formed(f *fillForm, fill string) Message {
 	return Message{
 		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>", To: "ana@example.org",
-		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill, Marks: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
+		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
+		Marks: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
 }
 
@@ -102,10 +102,13 @@ func sameMail(t *testing.T, e *Encoder, m Message) {
 	}
 	again, _ := e.Encode(m)
 	servertest.Same(t, "the bytes of another try", string(again.Content), string(got.Content))
-	servertest.Same(t, "the envelope", fmt.Sprint(got.To, got.UTF8), fmt.Sprint(m.To[:strings.Index(m.To, "@")], "@", strings.ReplaceAll(m.To[strings.Index(m.To, "@")+1:], "例子", "xn--fsqu00a"), !isASCII(m.To[:strings.Index(m.To, "@")])))
+	local, domain, _ := strings.Cut(m.To, "@")
+	servertest.Same(t, "the recipient", got.To, local+"@"+strings.ReplaceAll(domain, "例子", "xn--fsqu00a"))
+	servertest.Same(t, "SMTPUTF8", got.UTF8, !isASCII(local))
 	is := read{header: mail.Header{
-		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"}, "From": {`"Codes" <no-reply@codes.example>`}, "To": {"<" + got.To + ">"}, "Subject": {plain.Subject},
-		"Auto-Submitted": {"auto-generated"}, "Mime-Version": {"1.0"}, "Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
+		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"}, "From": {`"Codes" <no-reply@codes.example>`},
+		"To": {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"}, "Mime-Version": {"1.0"},
+		"Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
 	}, bodies: []string{strings.TrimSuffix(plain.Text, "\n"), strings.TrimSuffix(plain.HTML, "\n")}}
 	for name, value := range m.Marks {
 		is.header[name] = []string{value}
@@ -130,6 +133,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		{"Your code", "Code:\n\n§\n\n" + long, "<p>§</p>\n<p>" + long + "</p>"},
 		{"§ is your code", "§", ""},
 		{"§", "§§§ " + strings.Repeat("§ ", 40), "<a href='?c=¤'>§</a>"},
+		{"Code", "\x1f§\x7f", ""}, {"Code", "\x01§", ""},
 		{"您的验证码 §", "验证码 §\n.§\n§.\n", "<b>§</b>=§"},
 		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50), long + "§" + long},
 	} {

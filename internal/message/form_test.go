@@ -52,7 +52,8 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 					if err != nil || got.Subject != want.Subject || got.Text != want.Text || got.HTML != want.HTML || p.Language != want.Language {
 						t.Fatalf("%s %s %s: another mail than the templates', %v", name, locale, notify, err)
 					}
-					if r, fail := encoder.Encode(m); fail != nil || bytes.ContainsFunc(r.Content, func(c rune) bool { return c < ' ' && c != '\r' && c != '\n' }) {
+					blank := func(c rune) bool { return c < ' ' && c != '\r' && c != '\n' }
+					if r, fail := encoder.Encode(m); fail != nil || bytes.ContainsFunc(r.Content, blank) {
 						t.Fatalf("%s %s %s: %v, %q", name, locale, notify, fail, r.Content)
 					}
 				}

@@ -15,7 +15,8 @@ import (
 func Bundle(files fs.FS, entry string, minified bool) ([]byte, error) {
 	built := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
-		MinifyWhitespace: minified, MinifyIdentifiers: minified, MinifySyntax: minified, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
+		MinifyWhitespace: minified, MinifyIdentifiers: minified, MinifySyntax: minified,
+		LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { resolveWithin(b, files) }}},
 	})
 	if err := joinMessages(built.Errors); err != nil {
