@@ -89,7 +89,7 @@ func (a *App) listen() error {
 	a.metrics.RegisterLimiter(a.limiterPing())
 	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
 	a.metrics.RegisterClocks(a.gate.ClocksApart)
-	a.metrics.RegisterLogWritable(a.database.Writable)
+	a.metrics.RegisterDatabaseWritable(a.database.Writable)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.registerMetrics(back)
 	return nil

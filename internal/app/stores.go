@@ -36,12 +36,12 @@ func (a *App) openLog(ctx context.Context) error {
 	defer cancel()
 	if a.cfg.DatabaseURL != "" {
 		if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
-			return fmt.Errorf("the database can't be migrated: %w", err)
+			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
 	log, err := openStore(ctx, a.cfg, a.now)
 	if err != nil {
-		return fmt.Errorf("the log can't be opened: %w", err)
+		return fmt.Errorf("could not open database: %w", err)
 	}
 	a.log = log
 	a.onClose(log.Close)

@@ -46,7 +46,7 @@ type actionError struct {
 	wait   string
 }
 
-func (f *actionError) Error() string { return "admin: not done: " + f.key }
+func (f *actionError) Error() string { return "console: action not done: " + f.key }
 
 func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), personOf(s.Send), act)

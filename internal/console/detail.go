@@ -85,7 +85,7 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Wo
 }
 
 // errSeveral says that a row names no recipient whose rules could be asked.
-var errSeveral = errors.New("admin: the row stands for several recipients")
+var errSeveral = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
 func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {

@@ -101,7 +101,7 @@ func (g *Gate) logRecovery() {
 }
 
 // errAway says that the limiter is unavailable, so the log or this process must decide alone.
-var errAway = errors.New("gates: the limiter is away")
+var errAway = errors.New("gates: limiter unavailable")
 
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)

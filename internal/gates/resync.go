@@ -54,7 +54,7 @@ func stricter(states, others []quota.State) []quota.State {
 }
 
 // errOtherClock says that a history is not on the limiter's clock, so the limiter cannot take it.
-var errOtherClock = errors.New("gates: the history is on another clock")
+var errOtherClock = errors.New("gates: history on another clock")
 
 // refundAndWriteHistory refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
 func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,

@@ -29,7 +29,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterLimiter(nil)
 	m.RegisterRebuilds(func() int64 { return 0 })
 	m.RegisterClocks(func() time.Duration { return 0 })
-	m.RegisterLogWritable(func(context.Context) error { return nil })
+	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
 	m.RegisterMailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)

@@ -40,7 +40,7 @@ func oneIfSucceeds(check func(context.Context) error) float64 {
 
 // RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in this process and the gauge is always 1.
 func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
-	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the log decides alone.", nil, func() float64 {
+	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil, func() float64 {
 		if ping == nil {
 			return 1
 		}
@@ -48,9 +48,9 @@ func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
 	})
 }
 
-// RegisterLogWritable adds a gauge of whether the log can be written.
-func (m *Metrics) RegisterLogWritable(check func(context.Context) error) {
-	m.gauge("sendcode_log_writable", "1 while rows can be written, 0 while nothing can be sent: the database is away, full or read-only.", nil,
+// RegisterDatabaseWritable adds a gauge of whether the database can be written.
+func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
+	m.gauge("sendcode_database_writable", "1 while rows can be written, 0 while nothing can be sent.", nil,
 		func() float64 { return oneIfSucceeds(check) })
 }
 
@@ -58,30 +58,30 @@ func (m *Metrics) RegisterLogWritable(check func(context.Context) error) {
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
-		Help: "Histories of recipients that were written from the log into the limiter, which may have lost them.",
+		Help: "Histories of recipients written from the database to the limiter, which may have lost them.",
 	}, func() float64 { return float64(n()) })
 }
 
 // RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the log's.
 func (m *Metrics) RegisterClocks(apart func() time.Duration) {
-	m.gauge("sendcode_limiter_clock_ahead_seconds", "By how much the limiter's clock is ahead of the log's, as last measured.", nil,
+	m.gauge("sendcode_limiter_clock_ahead_seconds", "By how much the limiter's clock is ahead of the database's, as last measured.", nil,
 		func() float64 { return apart().Seconds() })
 }
 
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
-	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages rest now, at most 200; -1: the log does not answer.", nil,
+	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
 		func() float64 { return askWithTimeout(count, -1) })
 }
 
 // RegisterMailServers adds a gauge of whether each mail server is in use.
 func (m *Metrics) RegisterMailServers(health func() []failover.Health) {
-	m.registerHealth("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is set aside after failures.", "server", health)
+	m.registerHealth("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
 }
 
 // RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
 func (m *Metrics) RegisterCarriers(health func() []failover.Health) {
-	m.registerHealth("sendcode_sms_carrier_up", "1 while text messages go to the carrier, 0 while it is set aside after failures.", "carrier", health)
+	m.registerHealth("sendcode_sms_carrier_up", "1 while messages go to the carrier, 0 while it is suspended after failures.", "carrier", health)
 }
 
 // registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the configuration is a label too, since a
@@ -140,11 +140,11 @@ func unixSeconds(t time.Time) float64 {
 // erased persons' hashes are overdue for deletion. While the log does not answer, they are missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	ahead := desc("sendcode_log_weeks_ahead", "Whole weeks after the present one that the log has partitions for; none where it needs none.")
-	oldest := desc("sendcode_log_oldest_timestamp_seconds", "When the oldest row was logged.")
+	ahead := desc("sendcode_database_weeks_ahead", "Whole weeks after the present one that have a partition; none on SQLite.")
+	oldest := desc("sendcode_database_oldest_timestamp_seconds", "When the oldest send was written.")
 	due := desc("sendcode_retention_due_rows",
 		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", store.MaxDue))
-	late := desc("sendcode_erasures_due", "Erased persons whose keyed hash should be gone.")
+	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
 	m.registry.MustRegister(collector{[]*prometheus.Desc{ahead, oldest, due, late}, func(show func(*prometheus.Desc, float64, ...string)) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()

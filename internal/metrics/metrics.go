@@ -52,11 +52,11 @@ func New() *Metrics {
 		checked: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
 		bounds: counter("sendcode_check_bounds_total", "Checks that met a spent bound on failed checks, by bound: network and "+
 			"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
-		events:   counter("sendcode_provider_events_total", "What mail providers told of messages, by what became of it.", "provider", "outcome"),
-		reloads:  counter("sendcode_config_reloads_total", "Times that the configuration was read again while running, by outcome.", "outcome"),
+		events:   counter("sendcode_provider_events_total", "Events that mail providers reported, by result.", "provider", "outcome"),
+		reloads:  counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
 		capped:   counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
 		attempts: counter("sendcode_webhook_attempts_total", "Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
-		paused: counter("sendcode_prefix_pauses_total", "Pauses of text messages to a prefix because hardly any code came back, by app and "+
+		paused: counter("sendcode_prefix_pauses_total", "Pauses of text messages to a prefix because few of its codes were entered, by app and "+
 			"country.", "app", "country"),
 		logins: counter("sendcode_admin_refusals_total", "Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
 			"rule.", "what", "rule"),
@@ -65,9 +65,9 @@ func New() *Metrics {
 		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
 		}),
-		finished: seconds("sendcode_send_seconds", "Time from the log's entry of a send to its outcome.",
+		finished: seconds("sendcode_send_seconds", "Time from the admission of a send to its outcome.",
 			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome"),
-		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt with which it arrived.",
+		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
 			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
 	}
 	for _, outcome := range []string{Applied, Unchanged, Rejected} {

@@ -27,9 +27,9 @@ const MaxDrift = 48 * time.Hour
 // Reasons why a row cannot be written. An error that wraps one of them wraps fault.Unavailable too.
 var (
 	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
-	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
+	ErrDrift = errors.New("store: the clock that made the ID is too far from the database's")
 	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package sqldb.
-	ErrNoPartition = errors.New("store: the log has no partition for that time")
+	ErrNoPartition = errors.New("store: no partition for that time")
 )
 
 // IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section 6.2, method 3). The zero value is

@@ -150,7 +150,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 	a.slot.ReleaseNow()
 	outcome := "admitted"
 	if d.Clock == store.LogClock {
-		outcome = "admitted_by_log_alone"
+		outcome = "admitted_by_database_alone"
 		s.Outbox.RecordLater(a.subject, string(begun.Send.ID[:]), begun.Send.LoggedAt)
 	}
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, "")
@@ -212,7 +212,7 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
-	return s.refusalAnswer(ctx, a, d, "refused_by_log")
+	return s.refusalAnswer(ctx, a, d, "refused_by_database")
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.

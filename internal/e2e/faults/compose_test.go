@@ -84,7 +84,7 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	s.Is("a second one", s.Ask(1, apptest.Ana), http.StatusTooManyRequests)
 	s.Approves(1, a.ID, code)
 	s.AwaitReady(0, 200, "ok")
-	for _, what := range []string{`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_log`, `"level":"WARN","msg":"permission`, "NOPERM"} {
+	for _, what := range []string{`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_database`, `"level":"WARN","msg":"permission`, "NOPERM"} {
 		if s.Logged(what) {
 			t.Errorf("the log speaks of %s", what)
 		}

@@ -73,7 +73,7 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 		status, body := f.Ready(0)
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "unavailable: log_full: ") && !strings.Contains(body, "/")
 	})
-	f.Counts("sendcode_log_writable ", "0")
+	f.Counts("sendcode_database_writable ", "0")
 	in, out := map[string]int{}, 0
 	for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
 		to := fmt.Sprintf("person-%d@example.com", n%40)

@@ -19,7 +19,7 @@ func TestExtentIsTold(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	s.Start(1)
 	s.Ask(0, "ana@example.com")
-	for name, want := range map[string]string{"sendcode_log_weeks_ahead": "", "sendcode_log_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0", "sendcode_erasures_due": "0"} {
+	for name, want := range map[string]string{"sendcode_database_weeks_ahead": "", "sendcode_database_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0", "sendcode_erasures_due": "0"} {
 		s.Await(name+" "+want, func() bool {
 			got := s.Metric(0, name+" ")
 			return got != "" && (want == "" || got == want)

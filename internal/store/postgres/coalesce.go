@@ -20,7 +20,7 @@ const (
 
 var (
 	errClosed = errors.New("closed")
-	errFull   = errors.New("too many calls wait for the log")
+	errFull   = errors.New("too many calls wait for the database")
 )
 
 // waiting is one call in a batcher.

@@ -148,7 +148,7 @@ func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
-		err = errors.New("store: the log told no time")
+		err = errors.New("store: the database returned no time")
 	}
 	return v, err
 }

@@ -82,7 +82,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			return nil, true, err
 		}
 	}
-	return nil, true, errors.New("store: the log's clock does not stand still")
+	return nil, true, errors.New("store: the database's clock keeps jumping")
 }
 
 // decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that drifted.

@@ -47,7 +47,7 @@ const (
 // now is the log's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
-		return nil, fmt.Errorf("store: log file: %w", err)
+		return nil, fmt.Errorf("store: database file: %w", err)
 	}
 	writer, err := openPool(path, writerPragmas, 1)
 	if err != nil {
