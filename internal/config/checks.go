@@ -192,5 +192,6 @@ var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z
 // machines.
 func checkTimeZone(text string) string {
 	_, err := time.LoadLocation(text)
-	return problemIf(err != nil || text == "Local", "there is no time zone "+document.Printable(text)+"; they have names such as Asia/Shanghai")
+	problem := "there is no time zone " + document.Printable(text) + "; they have names such as Asia/Shanghai"
+	return problemIf(err != nil || text == "Local", problem)
 }

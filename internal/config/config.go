@@ -26,7 +26,7 @@ import (
 )
 
 // Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
-// are the reference in docs/configuration.md, in the schema and in the example of `sendcode config --example`. Tags that are understood here:
+// are the reference in docs/configuration.md, in the schema and in the example. Tags that are understood here:
 //
 //	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
 //	unset   what an empty value means, for people
