@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +42,7 @@ func (p *DB) beginStatements() []statement {
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtCandidates, p.sql(candidatesSQL)},
-		{stmtGate, p.sql(strings.NewReplacer("{{skew}}", strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10), "{{row window}}", sqldb.IntervalSQL(gate.RowWindow)).Replace(gateSQL))},
+		{stmtGate, p.sql(gateSQL)},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
 		{stmtJoin, joinSQL},
 		{stmtSends, sqldb.SendTable.InsertMany(store.InSend)},

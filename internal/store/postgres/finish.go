@@ -45,7 +45,7 @@ SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended
 
 // postponeSQL postpones a batch of sends.
 const postponeSQL = `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
+WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (
 UPDATE outbox f SET queued = true, due_at = (SELECT now FROM clock) + p.after * interval '1 microsecond'
 FROM unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
@@ -58,35 +58,41 @@ RETURNING s.id, s.provider, s.logged_at
 )` + addMinutesSQL + `
 SELECT id FROM ended`
 
-// endedSQL writes the outcomes of a batch of sends. It is the template of finishSQL and finishFullySQL.
-const endedSQL = `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
-DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
-WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
-RETURNING f.id
+// finishSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no event.
+var finishSQL = `
+WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
 ), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
-       finished_at = (SELECT now FROM clock){{refund}}
-FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]{{arrays}})
-     AS o(id, status, reason, provider, provider_code, took{{names}})
+       finished_at = (SELECT now FROM clock)
+FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])
+     AS o(id, status, reason, provider, provider_code, took)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
-RETURNING s.id, s.provider, s.logged_at{{columns}}
-)` + addMinutesSQL + `{{more}}
+RETURNING s.id, s.provider, s.logged_at
+)` + addMinutesSQL + `
 SELECT id FROM ended`
 
-// finishSQL is for batches in which every outcome is Sent and has no event. finishFullySQL is for all others: it also writes failures,
-// refunds, suppressions and the apps' events.
-var (
-	finishSQL      = strings.NewReplacer("{{refund}}", "", "{{arrays}}", "", "{{names}}", "", "{{columns}}", "", "{{more}}", "").Replace(endedSQL)
-	finishFullySQL = strings.NewReplacer(
-		"{{refund}}", ", counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)",
-		"{{arrays}}", ", $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[]",
-		"{{names}}", ", refund, suppression, address, suppress_for, cause, event, type, test",
-		"{{columns}}", `, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, s.forgiven, s.verification_id,
-          o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for, o.cause, o.event, o.type, o.test`,
-		"{{more}}", `, failed AS (
+// releaseSQL deletes the rows of outbox that the batch holds.
+const releaseSQL = `
+DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
+WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
+RETURNING f.id`
+
+// finishFullySQL is for all other batches: it also writes failures, refunds, suppressions and the apps' events.
+var finishFullySQL = `
+WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
+), ended AS (
+UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
+       finished_at = (SELECT now FROM clock), counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)
+FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[])
+     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test)
+WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
+RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
+          s.finished_at, s.forgiven, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
+          o.cause, o.event, o.type, o.test
+)` + addMinutesSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (`+sqldb.FailureReasons+`) AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
 FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
 ), refunded AS (
 INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM ended WHERE refund
@@ -98,8 +104,8 @@ ON CONFLICT (id) DO NOTHING
 ), notified AS (
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
 SELECT event, app, type, id, verification_id, status, reason, test, finished_at, finished_at FROM ended WHERE type <> ''
-)`).Replace(endedSQL)
 )
+SELECT id FROM ended`
 
 // Finish implements sqldb.Native. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
@@ -208,7 +214,7 @@ func postponeParameters(batch []*postponing) []any {
 // endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so that the planner does not read the index of
 // all due events.
 const endEventsSQL = `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
+WITH clock AS MATERIALIZED (SELECT @now AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
        due_at = CASE WHEN o.state = 'pending' THEN (SELECT now FROM clock) + o.after * interval '1 microsecond' END,
        ended_at = CASE WHEN o.state <> 'pending' THEN (SELECT now FROM clock) END

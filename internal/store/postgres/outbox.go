@@ -31,7 +31,7 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 }
 
 const renewSQL = `
-UPDATE outbox f SET due_at = {{now}} + $1 * interval '1 microsecond'
+UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
@@ -131,7 +131,7 @@ func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]
 
 const refundsDueSQL = `
 WITH clock AS MATERIALIZED (
-    SELECT {{now}} AS now
+    SELECT @now AS now
 ), due AS MATERIALIZED (
     SELECT r.id, r.since FROM refunds r
     WHERE r.since <= (SELECT now FROM clock) - $2 * interval '1 microsecond'

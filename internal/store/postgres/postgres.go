@@ -281,8 +281,6 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sql replaces {{now}} in a statement by the SQL expression that reads the log's clock: the database server's, unless a test sets
+// sql returns the statement with the SQL expression that reads the log's clock in place of @now: the database server's, unless a test sets
 // another.
-func (p *DB) sql(statement string) string {
-	return strings.ReplaceAll(statement, "{{now}}", p.now)
-}
+func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ CROSS JOIN LATERAL (
     SELECT * FROM verifications v
     WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
       AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
-      AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > {{now}}
+      AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
 
@@ -36,7 +37,7 @@ CROSS JOIN LATERAL (
 // or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, @now - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
 }
 
 // The kinds of rows that gateSQL returns.
@@ -53,9 +54,9 @@ const (
 // index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
 // partition. The bounds on IDs ($10 to $13) let Postgres skip partitions; $10 and $11 leave out no row that counts, if the log's clock is
 // where boundsOf assumes it.
-const gateSQL = `
+var gateSQL = `
 WITH clock AS MATERIALIZED (
-    SELECT {{now}} AS now
+    SELECT @now AS now
 ), u AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[])
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, i)
@@ -72,7 +73,7 @@ SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERA
 UNION ALL
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{skew}}) * interval '1 microsecond')
+    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
       AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $10 OR s.id > $10) AND (s.id < $11 OR s.id <= $11) -- an OR is of use to no index
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
@@ -87,9 +88,12 @@ UNION ALL
 SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, v.class FROM clock, u CROSS JOIN LATERAL (
     SELECT * FROM verifications v
     WHERE v.attempts > 0 AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
-      AND (v.recipient, v.app, v.channel, v.expires_at) > (u.recipient, u.app, u.channel, clock.now - {{row window}})
+      AND (v.recipient, v.app, v.channel, v.expires_at) > (u.recipient, u.app, u.channel, clock.now - ` + sqldb.IntervalSQL(gate.RowWindow) + `)
     OFFSET 0
 ) v`
+
+// skewSQL is MaxClockSkew in µs.
+var skewSQL = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
 
 // spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not
 // be the newest.
