@@ -36,10 +36,11 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	ahead, _ := g.clocks.ahead()
+	decided := g.now() // d.At on this process's clock; each write to the limiter takes time
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}
 	for _, scope := range slices.Sorted(maps.Keys(d.Incomplete)) {
-		h, err := g.historyFromLog(ctx, s, scope, d)
+		h, err := g.historyFromLog(ctx, s, scope, d, decided)
 		if err != nil {
 			return d, err
 		}
@@ -49,7 +50,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 			g.logger.WarnContext(ctx, "could not write history to limiter", "error", err)
 		}
 	}
-	logged := quota.Evaluate(rules, events, d.At).Rules
+	logged := quota.Evaluate(rules, events, d.At.Add(g.now().Sub(decided))).Rules
 	if limiterLacks(logged, statesInOrder(rules, d.Rules)) {
 		g.rebuilds.Add(1)
 	}
@@ -58,7 +59,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 			if g.clocks.set(ahead) { // meanwhile: the history was written for the clock of before
 				return g.Peek(ctx, s)
 			}
-			d.Rules = both.Rules
+			d.Rules, d.At = both.Rules, both.At
 		}
 	}
 	d.Rules, d.Incomplete = stricter(slices.Clone(d.Rules), logged), nil
@@ -69,8 +70,9 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 const clockReach = 48 * time.Hour
 
 // historyFromLog reads a scope's events from the log, also those that only a limiter whose clock was set back still counts. It shifts their
-// instants to the limiter's clock, so that each keeps its age.
-func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision) (quota.History, error) {
+// instants to the limiter's clock, so that each keeps its age. d is of the instant decided.
+func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision, decided time.Time) (
+	quota.History, error) {
 	var h quota.History
 	var now time.Time
 	var err error
@@ -78,18 +80,18 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	if scope == quota.Recipient {
 		h.Keep, h.Mapping, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), s.Purpose.Mapping, DoubtFor, d.At
 		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock,
-			func() time.Time { return d.At.Add(g.now().Sub(asked)) })
+			func() time.Time { return d.At.Add(g.now().Sub(decided)) })
 	} else {
 		h.Keep = g.policy.Get().FailureWindow()
 		h.Events, now, err = g.log.Rejected(ctx, s.LogBucket(), h.Keep+clockReach)
 		for i := range h.Events {
-			h.Events[i].At = h.Events[i].At.Add(d.At.Sub(now))
+			h.Events[i].At = h.Events[i].At.Add(d.At.Add(g.now().Sub(decided)).Sub(now))
 		}
 	}
 	if err == nil {
 		g.clocks.readLog(now, asked)
 	}
-	h.Skew = store.MaxClockSkew + g.now().Sub(asked)
+	h.Skew = store.MaxClockSkew + g.now().Sub(decided)
 	return h, err
 }
 

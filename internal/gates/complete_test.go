@@ -179,6 +179,27 @@ func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 	})
 }
 
+// A limiter that is slow to take one history learns the other with the right instants.
+func TestQuota11ASlowLimiterLearnsTheRightInstants(t *testing.T) {
+	rules := vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour},
+		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 3, Window: time.Hour})
+	vtest.InBubbleWith(t, rules, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		first := true
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Restore" && first {
+				first = false
+				r.Sleep(3 * time.Second)
+			}
+			return do()
+		})
+		for range 2 {
+			r.WantQuota("a look", r.QuotaAt(r.Svc), "[0]", time.Hour-13*time.Second)
+		}
+	})
+}
+
 // While both gates know nothing of earlier sends, no wait is told.
 func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
