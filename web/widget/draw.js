@@ -2,7 +2,7 @@ import { put } from '../static/time.js';
 import { h } from './dom.js';
 import { act, box, dots, field, heading, lead, link } from './parts.js';
 
-// Which card is true, and the first ones. It is the page's (internal/page/look.go), from what the API says instead of the log. The
+// Which card is true, and the first ones. It is the page's (internal/page/visit.go), from what the API says instead of the database. The
 // cards that come after a request for a code are in code.js, and what there is for phone numbers in phones.js.
 
 const soon = 60; // seconds: a longer wait, met by asking, is explained
