@@ -42,7 +42,8 @@ local function server_epoch(number)
   return (replid + number) % epochs + 1
 end
 
--- Reports whether two numbers of clocks, or two epochs, are the same. They may differ by two, since each process measures the clocks by itself.
+-- Reports whether two numbers of clocks, or two epochs, are the same. They may differ by two, since each process measures the
+-- clocks by itself.
 local function same(a, b)
   local apart = (a - b) % epochs
   return math.min(apart, epochs - apart) <= 2

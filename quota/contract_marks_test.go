@@ -193,7 +193,8 @@ func TestQuota11OnlyRestoreMarks(t *testing.T) {
 func (w *world) marks(mapping string, ahead time.Duration) (epoch string) {
 	w.t.Helper()
 	d, err := w.Peek(w.t.Context(), Request{
-		Rules: []Rule{perHour, sliding(IP, 9, time.Hour)}, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: mapping}, Ahead: ahead,
+		Rules: []Rule{perHour, sliding(IP, 9, time.Hour)}, Buckets: buckets("ann", "office"),
+		Logged: map[Scope]string{Recipient: mapping}, Ahead: ahead,
 	})
 	must(w.t, err)
 	return d.Incomplete[Recipient]
@@ -218,7 +219,8 @@ func TestQuota11AWriteByAnotherMappingEndsTheMarksOfTheFamily(t *testing.T) {
 	other := InFamily(Bucket("recipient", "ann"), "another policy")
 	take := func(w *world, bucket, mapping string, ahead time.Duration) {
 		w.t.Helper()
-		r := Request{ID: w.id(), Rules: []Rule{perHour}, Buckets: map[Scope]string{Recipient: bucket}, Logged: map[Scope]string{Recipient: mapping}, Ahead: ahead}
+		r := Request{ID: w.id(), Rules: []Rule{perHour}, Ahead: ahead}
+		r.Buckets, r.Logged = map[Scope]string{Recipient: bucket}, map[Scope]string{Recipient: mapping}
 		must(w.t, second(w.Take(w.t.Context(), r)))
 	}
 	for name, c := range map[string]struct {

@@ -310,7 +310,8 @@ func (w *world) codeOf(verification string) string {
 
 // look asks for the quota.
 func (w *world) look(e Event, by actor, p *person) *request {
-	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: map[string]any{"channel": p.channel, "to": w.spelling(e, p)}, ip: ipOf(by, p.index)}
+	whose := map[string]any{"channel": p.channel, "to": w.spelling(e, p)}
+	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: whose, ip: ipOf(by, p.index)}
 	if by != backEnd {
 		id := w.held(p, by)
 		if id == "" {

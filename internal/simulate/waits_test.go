@@ -53,7 +53,8 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	early := tolerance      // by how much the wait may be too short
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
-		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
+		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
+			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
 			if row.LoggedAt.Sub(row.TakenAt) > tolerance { // the log was slow: it refuses once more (docs/decisions/0001)

@@ -34,7 +34,8 @@ type Sends struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is RedactQuota, on the log's clock. chain are the IDs of the verification that the caller names and of those that it replaces; none: it names none.
+// redact is RedactQuota, on the log's clock. chain are the IDs of the verification that the caller names and of those that it replaces;
+// none: it names none.
 // If the log does not answer, a browser is told what one without a verification is told.
 func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decision, c Caller, state State, chain []string) quota.Decision {
 	var sends Sends

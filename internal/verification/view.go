@@ -164,7 +164,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: p.Policy, View: seen}, nil
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
