@@ -62,6 +62,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		RequestID: c.Response().Header().Get(echo.HeaderXRequestID),
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages

@@ -106,7 +106,7 @@ func TestPages(t *testing.T) {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
-		r.Must(r.Log.Attempt(r.Context(), bounced.VerificationID))
+		r.Must(r.Log.Attempt(r.Context(), bounced.VerificationID, ""))
 	}
 	r.Must(r.Log.Cancel(r.Context(), paused.VerificationID))
 	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))

@@ -178,7 +178,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
 			for range verification.MaxAttempts {
-				_, _, _, err = r.Store.Attempt(r.Context(), id)
+				_, _, _, err = r.Store.Attempt(r.Context(), id, "")
 			}
 			r.Sleep(10 * time.Minute)
 			return err

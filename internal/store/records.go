@@ -65,7 +65,8 @@ type Verification struct {
 	Reference   string
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
-	Attempts    int // checks counted so far
+	Attempts    int     // checks counted so far
+	Checks      []Check // the counted checks, oldest first; of an approved verification, the last one was right
 	MaxAttempts int
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
@@ -97,6 +98,7 @@ func (v *Verification) Columns() []Column {
 		{"created_at", &v.CreatedAt, InSend},
 		{"expires_at", &v.ExpiresAt, InSend},
 		{"attempts", &v.Attempts, 0},
+		{"checks", &v.Checks, 0},
 		{"max_attempts", &v.MaxAttempts, InSend},
 		{"sends", &v.Sends, InSend},
 		{"approved_at", &v.ApprovedAt, 0},
@@ -106,6 +108,12 @@ func (v *Verification) Columns() []Column {
 		{"replaces", &v.Replaces, InSend},
 		{"forgiven", &v.Forgiven, 0},
 	}
+}
+
+// Check is one counted check of a code.
+type Check struct {
+	At      time.Time
+	Network string // the client's, as Send.IP; empty: not known, or erased
 }
 
 // MaxReplaces bounds Verification.Replaces, so that its text has at most MaxText bytes.
@@ -151,6 +159,7 @@ type Send struct {
 	Afterwards  ProviderEventKind // the worst kind that a provider reported later; empty: none
 	Suppression uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
 	Forgiven    bool              // an administrator's reset forgave this send, so it no longer counts
+	RequestID   string            // of the HTTP request, as in log lines; empty: it came otherwise
 	Observed    []string          // observing rules that would have refused this send; none for a refusal
 }
 
@@ -192,6 +201,7 @@ func (s *Send) Columns() []Column {
 		{"afterwards", (*string)(&s.Afterwards), 0},
 		{"suppression_id", &s.Suppression, Null | InSend},
 		{"forgiven", &s.Forgiven, 0},
+		{"request_id", &s.RequestID, InSend},
 		{"observed", &s.Observed, InSend},
 		{"domain", &domain, InSend | InRefusal | WriteOnly | Personal},
 	}

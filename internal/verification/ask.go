@@ -29,6 +29,7 @@ type Ask struct {
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
 	Languages string        // an Accept-Language list; invalid parts are ignored
+	RequestID string        // of the HTTP request; empty: none
 	Reference string        // the app's own name for the request, at most 64 characters
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
@@ -280,14 +281,11 @@ func (a asked) holderHash() string {
 
 // row returns the fields of the log's row that an admitted and a refused request share.
 func (a asked) row() store.Send {
-	row := store.Send{
+	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
+		IP: a.network(), RequestID: a.RequestID,
 	}
-	if a.IP.IsValid() {
-		row.IP = policy.NetworkPrefix(a.IP)
-	}
-	return row
 }
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.

@@ -62,7 +62,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 // attempt counts, and no right code was seen, so the limiter keeps the check as a failed one. Errors: fault.NotFound, *TooManyChecksError,
 // fault.Unavailable; fault.Uncertain if the attempt may count.
 func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (result CheckResult, failed bool, err error) {
-	v, counted, now, err := s.Store.Attempt(ctx, id)
+	v, counted, now, err := s.Store.Attempt(ctx, id, c.network())
 	switch {
 	case err != nil:
 		return result, false, err
@@ -86,7 +86,7 @@ func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (re
 // counts nothing. A check that counts takes longer by the time that its commit waits for the disk.
 func (s *Service) pretendCheck(ctx context.Context, c Caller, typed string) {
 	_, _, _ = s.Gate.PeekOrLocal(ctx, s.checkRequest(c, recipient.Email))
-	_, _, _, _ = s.Store.Attempt(ctx, "")
+	_, _, _, _ = s.Store.Attempt(ctx, "", "")
 	code.CompareDummy(typed)
 }
 

@@ -65,12 +65,12 @@ type disturbed struct {
 	beforeAttempt, beforeApproval func(id string)
 }
 
-func (l *disturbed) Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error) {
+func (l *disturbed) Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error) {
 	l.tries = append(l.tries, id)
 	if l.beforeAttempt != nil {
 		l.beforeAttempt(id)
 	}
-	return l.DB.Attempt(ctx, id)
+	return l.DB.Attempt(ctx, id, network)
 }
 
 func (l *disturbed) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {

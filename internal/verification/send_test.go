@@ -26,7 +26,7 @@ func TestSendArrives(t *testing.T) {
 		v := a.View
 		r.WantLine("the answer", "a•••@example.com pending queued 1", v.To, v.State, v.Send.Status, v.Send.Number)
 		r.Want("the life", v.ExpiresAt.Sub(v.CreatedAt), 10*time.Minute)
-		r.Want("characters of the ID, of 5 bits each", len(v.ID), 26)
+		r.Want("characters of the ID: three of its week, and 26 of 5 bits each", len(v.ID), 29)
 		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()
 		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID+"@shop.example"), len(mails), mails[0].To, mails[0].ID)

@@ -40,7 +40,7 @@ type Store interface {
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
-	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
+	Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error)
 	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
@@ -129,6 +129,14 @@ type Caller struct {
 	IP   netip.Addr // of the end user's client; for a back end the address that it names, if any
 
 	Stranger bool // a back end acts for a person that it does not know: it is of the class of unknown browsers
+}
+
+// network returns the client's network as rows have it; empty: not known.
+func (c Caller) network() string {
+	if !c.IP.IsValid() {
+		return ""
+	}
+	return policy.NetworkPrefix(c.IP)
 }
 
 // class returns the caller's class without a known browser's token.

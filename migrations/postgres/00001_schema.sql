@@ -83,6 +83,7 @@ CREATE TABLE verifications (
     alphabet     text        NOT NULL,             -- of the code
     locale       text        NOT NULL,
     reference    text        NOT NULL,
+    checks       text        NOT NULL DEFAULT '', -- that were counted, max_attempts at most: µs since 1970 and the client's network, by commas
     replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
@@ -125,6 +126,7 @@ CREATE TABLE sends (
     locale          text        NOT NULL,
     reference       text        NOT NULL,
     ip              text        NOT NULL,             -- the client's network, never its address
+    request_id      text        NOT NULL DEFAULT '',  -- of the HTTP request, as in log lines
     observed        text        NOT NULL DEFAULT ''   -- rules in mode observe that would have refused it, by commas
 ) PARTITION BY RANGE (id);
 

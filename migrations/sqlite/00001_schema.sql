@@ -37,6 +37,7 @@ CREATE TABLE verifications (
     alphabet     TEXT    NOT NULL,
     locale       TEXT    NOT NULL,
     reference    TEXT    NOT NULL,
+    checks       TEXT    NOT NULL DEFAULT '',
     replaces     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
@@ -72,6 +73,7 @@ CREATE TABLE sends (
     locale          TEXT    NOT NULL,
     reference       TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
+    request_id      TEXT    NOT NULL DEFAULT '',
     observed        TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX sends_recipient ON sends (recipient, logged_at, id);

@@ -78,7 +78,7 @@ func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
 	var err error
 	switch what {
 	case 0:
-		_, _, _, err = log.Attempt(ctx, first.Verification.ID)
+		_, _, _, err = log.Attempt(ctx, first.Verification.ID, "192.0.2.0/24")
 	case 1:
 		_, err = log.Approve(ctx, first.Verification.ID, store.NewEvent{})
 	case 2:

@@ -18,7 +18,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || c
 FROM verifications v WHERE v.id = @id`
 
 	countTrySQL = `
-UPDATE verifications v SET attempts = v.attempts + 1
+UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END
+  || CAST(extract(epoch FROM @now) * 1000000 AS bigint) || ' ' || CAST(@network AS text)
 WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > @now
   AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
     FROM verifications o
@@ -36,11 +37,11 @@ WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v
 var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 
 // Attempt implements sqldb.Native, in one round trip.
-func (p *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, now time.Time, err error) {
-	if !store.ValidTexts(id) {
+func (p *DB) Attempt(ctx context.Context, id, network string) (v store.Verification, counted bool, now time.Time, err error) {
+	if !store.ValidTexts(id, network) {
 		return v, false, now, fault.NotFound
 	}
-	args := sqldb.Args{"id": id, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow, "row_limit": gate.RowLimit}
+	args := sqldb.Args{"id": id, "network": network, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow, "row_limit": gate.RowLimit}
 	count := &sqldb.Step{Statement: countTrySQL, Args: args}
 	read := &sqldb.Step{Statement: triedSQL, Args: args, Each: func(read sqldb.Scan) error {
 		return read(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(&v)...)...)

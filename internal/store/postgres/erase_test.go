@@ -19,7 +19,7 @@ import (
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
-			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt`,
+			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt request_id`,
 		erased: `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
 	"refusals": {
@@ -32,7 +32,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"minute_index": {nothing: `field value minute`},
 	"verifications": {
 		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by`, // redeemed_by: the keyed hash of an Idempotency-Key
-		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
+		erased:  `masked sealed holder nonce checks locale reference`, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
 	// of the administrator; a reason that names a person is refused

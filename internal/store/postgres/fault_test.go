@@ -97,7 +97,10 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.Finish(t.Context(), store.Outcome{Held: held, Status: store.Sent})
 			return err
 		},
-		"Attempt":         func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Attempt": func() error {
+			_, _, _, err := f.Attempt(t.Context(), begun.Verification.ID, "192.0.2.0/24")
+			return err
+		},
 		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
@@ -168,7 +171,7 @@ func TestPostgresRestart(t *testing.T) {
 		case 1:
 			f.Count(t)
 		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
-			_, counted, _ := storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID))(t)
+			_, counted, _ := storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID, "192.0.2.0/24"))(t)
 			storetest.Equal(t, "counted", counted, true)
 		}
 	}

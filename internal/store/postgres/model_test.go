@@ -232,7 +232,7 @@ func (m *model) code() string {
 
 func (m *model) attempt(*rapid.T) {
 	id := m.code()
-	m.same("Attempt", func(f *storetest.Fixture) []any { return answers(f.Attempt(m.ctx, id)) })
+	m.same("Attempt", func(f *storetest.Fixture) []any { return answers(f.Attempt(m.ctx, id, "192.0.2.0/24")) })
 }
 
 func (m *model) approve(*rapid.T) {

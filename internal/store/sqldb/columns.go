@@ -176,6 +176,8 @@ func destination(c store.Column) any {
 		return hashField{x}
 	case *[]string:
 		return namesField{x}
+	case *[]store.Check:
+		return checksField{x}
 	case *uuid.UUID:
 		if c.Use&store.Null != 0 {
 			return nullIDField{x}

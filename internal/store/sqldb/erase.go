@@ -47,7 +47,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		{
 			Table: "verifications",
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.eraseSQL(store.InSend) + `,
+UPDATE verifications SET ` + VerificationTable.eraseSQL(store.InSend) + `, checks = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetRowsSQL("verifications"),

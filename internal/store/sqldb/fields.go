@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,6 +99,30 @@ func (f namesField) Scan(src any) error {
 	}
 	if x != "" {
 		*f.to = strings.Split(x, store.RuleSeparator)
+	}
+	return nil
+}
+
+// checksField reads the checks of a verification: pairs of an instant, in µs since 1970, and a network, "1919191919191919 192.0.2.0/24", with
+// commas between them.
+type checksField struct{ to *[]store.Check }
+
+// Scan implements sql.Scanner.
+func (f checksField) Scan(src any) error {
+	x, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("store: no checks: %T", src)
+	}
+	*f.to = nil
+	for x != "" {
+		var one string
+		one, x, _ = strings.Cut(x, ",")
+		at, network, _ := strings.Cut(one, " ")
+		µs, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return fmt.Errorf("store: no check: %w", err)
+		}
+		*f.to = append(*f.to, store.Check{At: time.UnixMicro(µs).UTC(), Network: network})
 	}
 	return nil
 }

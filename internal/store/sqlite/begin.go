@@ -131,7 +131,7 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 }
 
 // Attempt implements sqldb.Native.
-func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, counted bool, at time.Time, err error) {
+func (s *DB) Attempt(ctx context.Context, id, network string) (v store.Verification, counted bool, at time.Time, err error) {
 	v, err = sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Verification, error) {
 		at = q.Now
 		v, err := q.Verification(id)
@@ -142,8 +142,10 @@ func (s *DB) Attempt(ctx context.Context, id string) (v store.Verification, coun
 		if err != nil || out.Wait > 0 {
 			return v, err
 		}
-		v.Attempts++
-		counted, err = q.Change(`UPDATE verifications SET attempts = attempts + 1 WHERE id = @id`, sqldb.Args{"id": id})
+		v.Attempts, v.Checks = v.Attempts+1, append(v.Checks, store.Check{At: q.Now, Network: network})
+		counted, err = q.Change(`
+UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @now || ' ' || @network
+WHERE id = @id`, sqldb.Args{"id": id, "network": network})
 		return v, err
 	})
 	return v, counted && err == nil, at, err

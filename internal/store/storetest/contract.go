@@ -15,7 +15,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
 	"join": {joins},
-	"check": {guessesAtOnce, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce, cancelOrApprove,
+	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce, cancelOrApprove,
 		redeemedOnce, newestOfHolder},
 	"claim":      {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight":     {finish, endTogether, postponeAndTakeOver, firstToExpire, refundsAreLeased, takenOnce},

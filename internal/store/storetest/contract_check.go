@@ -15,12 +15,28 @@ import (
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, _ int) (bool, error) {
-		got, counted, _, err := log.Attempt(t.Context(), v.ID)
+		got, counted, _, err := log.Attempt(t.Context(), v.ID, "192.0.2.0/24")
 		if !counted && got.Attempts != 5 {
 			t.Errorf("not counted, but told of %d attempts", got.Attempts)
 		}
 		return counted, err
 	}), 5)
+}
+
+// Each counted check is kept, with its instant and its network, until the recipient is erased.
+func checksAreKept(t *testing.T, f *Fixture) {
+	v := f.Admit(t, f.Intent(1)).Verification
+	var want []store.Check
+	for i, network := range []string{"192.0.2.0/24", "", "2001:db8::/48", "", "", "203.0.113.0/24"} {
+		f.Pass(time.Second)
+		Must3(f.Attempt(t.Context(), v.ID, network))(t)
+		if i < v.MaxAttempts {
+			want = append(want, store.Check{At: f.Now, Network: network})
+		}
+		Equal(t, "checks", f.Code(t, v.ID).Checks, want)
+	}
+	OK(t, f.Erase(t.Context(), v.Recipient, time.Hour, f.Act()))
+	Equal(t, "checks of an erased recipient", len(f.Code(t, v.ID).Checks), 0)
 }
 
 // approve approves a verification, which must be open.
@@ -87,7 +103,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
-	v, counted, now := Must3(f.Attempt(t.Context(), id))(t)
+	v, counted, now := Must3(f.Attempt(t.Context(), id, "192.0.2.0/24"))(t)
 	if !counted && !gate.Pending(v, now) {
 		t.Fatalf("not counted, and not because of the bound: %s", Show(v))
 	}
@@ -247,7 +263,7 @@ func failuresAtOnce(t *testing.T, f *Fixture) {
 		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
 	}
 	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, i int) (bool, error) {
-		_, counted, _, err := log.Attempt(t.Context(), codes[i%10].ID)
+		_, counted, _, err := log.Attempt(t.Context(), codes[i%10].ID, "192.0.2.0/24")
 		return counted, err
 	}), gate.FailureLimit)
 }
