@@ -28,8 +28,13 @@ const (
 
 // Statements of the second trip: the number of sends of joined verifications, and the rows of the table outbox.
 const (
-	joinSQL   = `UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends) WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
-	outboxSQL = `INSERT INTO outbox (id, due_at, attempt, queued, channel, expires_at) SELECT u.id, u.due_at, 1, false, u.channel, u.expires_at FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[]) AS u(id, due_at, channel, expires_at)`
+	joinSQL = `
+UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
+WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
+	outboxSQL = `
+INSERT INTO outbox (id, due_at, attempt, queued, channel, expires_at)
+SELECT u.id, u.due_at, 1, false, u.channel, u.expires_at
+FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::timestamptz[]) AS u(id, due_at, channel, expires_at)`
 )
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.

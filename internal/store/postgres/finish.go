@@ -92,13 +92,15 @@ RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s
           o.cause, o.event, o.type, o.test
 )` + addMinutesSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at,
+  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
 FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
 ), refunded AS (
 INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM ended WHERE refund
 ), suppressed AS (
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, created_by, since, until)
-SELECT suppression, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + suppress_for * interval '1 microsecond'
+SELECT suppression, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at,
+  finished_at + suppress_for * interval '1 microsecond'
 FROM ended WHERE suppress_for > 0
 ON CONFLICT (id) DO NOTHING
 ), notified AS (

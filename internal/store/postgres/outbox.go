@@ -42,7 +42,8 @@ var takeOverSQL = `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
     WHERE f.due_at > $5 AND f.channel = $3
-      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
+      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3
+        ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
     ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
 ), held AS (
     UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'

@@ -24,10 +24,12 @@ import (
 // holder are found by the recipient's recent sends.
 var candidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[]) WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+  WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
 CROSS JOIN LATERAL (
     SELECT * FROM verifications v
-    WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
+    WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id]
+        WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
       AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
       AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
     ORDER BY v.id FOR NO KEY UPDATE OF v
@@ -37,7 +39,8 @@ CROSS JOIN LATERAL (
 // or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, @now - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
+        WHERE s.recipient <= ` + of + `recipient 
+          AND (s.recipient, s.logged_at) > (` + of + `recipient, @now - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
 }
 
 // The kinds of rows that gateSQL returns.
@@ -61,9 +64,11 @@ WITH clock AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[])
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, i)
 )
-SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class FROM clock
+SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at,
+  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class FROM clock
 UNION ALL
-SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $12 AND $13 LIMIT 1) s
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL
+FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $12 AND $13 LIMIT 1) s
 UNION ALL
 SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
@@ -73,7 +78,8 @@ SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERA
 UNION ALL
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
       AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $10 OR s.id > $10) AND (s.id < $11 OR s.id <= $11) -- an OR is of use to no index
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
@@ -81,7 +87,8 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clo
 UNION ALL
 SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT f.id, f.finished_at FROM failures f
-    WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
+    WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
+      AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL

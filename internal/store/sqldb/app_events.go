@@ -45,7 +45,8 @@ func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
     SELECT id FROM (`+d.locked(`SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
                     ORDER BY e.due_at, e.id LIMIT @`+limit)+`) AS share`+fmt.Sprint(i))
 	}
-	return `UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
+	return `
+UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
 // anyDueSQL returns the log's time, and whether an event of the apps is due. It takes no lock.

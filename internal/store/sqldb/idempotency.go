@@ -47,7 +47,8 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	args := Args{
 		"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life, "forgotten": store.ClaimsForgotten,
 	}
-	forget, claim := &Step{Statement: `DELETE FROM idempotency_keys WHERE key ` + db.Dialect.among(db.Dialect.locked(oldKeysSQL)), Args: args}, &Step{Statement: claimSQL, Args: args}
+	forget := &Step{Statement: `DELETE FROM idempotency_keys WHERE key ` + db.Dialect.among(db.Dialect.locked(oldKeysSQL)), Args: args}
+	claim := &Step{Statement: claimSQL, Args: args}
 	read := &Step{Statement: readClaimSQL, Args: args, Each: func(read Scan) error {
 		return read(TimeField{&now}, &row.Fingerprint, &row.SendID)
 	}}

@@ -40,7 +40,8 @@ var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM pro
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		row, err := firstRow(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+q.Dialect.pick(Twin{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
+		row, err := firstRow(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
+			q.Dialect.pick(Twin{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
 			return false, err
 		}

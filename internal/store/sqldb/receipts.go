@@ -20,9 +20,11 @@ ON CONFLICT (carrier, message_id) DO NOTHING`
 // after PollDoublings polls LastPollPause.
 func (d Dialect) duePollsSQL() string {
 	return `
-UPDATE pending_receipts SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN CAST(@first AS interval) * (1 << asked) ELSE CAST(@last AS interval) END
+UPDATE pending_receipts SET asked = asked + 1,
+  ask_at = @now + CASE WHEN asked < @doublings THEN CAST(@first AS interval) * (1 << asked) ELSE CAST(@last AS interval) END
 WHERE (carrier, message_id) IN (
-    ` + d.locked(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit`) + `)
+    ` + d.locked(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now)
+    ORDER BY ask_at, carrier, message_id LIMIT @limit`) + `)
 RETURNING ` + pendingReceiptTable.selectList()
 }
 

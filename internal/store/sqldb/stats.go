@@ -94,9 +94,10 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 			s.Intervals = append(s.Intervals, store.Interval{At: at, Measures: by[at]})
 		}
 	}
-	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To}) // text messages that went out and that their carrier later reported as lost
-	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFrom)+c.Where()+` AND f.status = 'undelivered'
- AND f.logged_at >= @from AND f.logged_at < @to AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
+	// Text messages that went out and that their carrier later reported as lost.
+	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To})
+	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFrom)+c.Where()+`
+ AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
 	return s, err
 }
 
