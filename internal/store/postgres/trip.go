@@ -47,10 +47,14 @@ const clockRetries = 3
 func (p *DB) bothTrips(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
+		p.committed.Store(nil) // what was committed before proves nothing now
 		return nil, true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	answers, sure, err = p.tripsOnConn(ctx, conn, batch)
+	if err != nil {
+		p.committed.Store(nil)
+	}
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}

@@ -38,8 +38,8 @@ WITH gone AS (DELETE FROM write_probe),
      filled AS (INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8))
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now)`
 
-// Ping implements sqldb.Native. A send that was committed in the last two seconds proves that Postgres can be written; else one statement
-// tries it, after a look at the schema.
+// Ping implements sqldb.Native. A send that was committed in the last two seconds, with no failed one since, proves that Postgres can be
+// written; else one statement tries it, after a look at the schema.
 func (p *DB) Ping(ctx context.Context) error {
 	if at := p.committed.Load(); at != nil && time.Since(*at) < provenFor {
 		return nil
