@@ -25,8 +25,8 @@ func Bucket(parts ...string) string {
 
 const familySeparator = "|"
 
-// InFamily returns the name of a bucket of a family, such as one recipient's bucket under one policy. The family has the buckets among which
-// callers may divide the same events in different ways; see Request.Logged. On Cluster all of them are on one node.
+// InFamily returns the name of a bucket of a family, such as one recipient's bucket under one policy. The family has the buckets among
+// which callers may divide the same events in different ways; see Request.Logged. On Cluster all of them are on one node.
 func InFamily(family, bucket string) string { return family + familySeparator + bucket }
 
 // familyOf returns the name under which a limiter remembers how the events of the bucket's family are divided; empty for a bucket without

@@ -12,8 +12,8 @@ func (m *Memory) Record(ctx context.Context, bucket string, keep time.Duration, 
 	return m.Restore(ctx, History{Bucket: bucket, Keep: keep, Events: events})
 }
 
-// Restore adds all events that a log has of the bucket; see [Limiter]. If the history has an Epoch, it takes out what the log lacks and marks
-// the bucket as complete for that epoch; if events were missing and DoubtFor is set, it marks it as in doubt instead.
+// Restore adds all events that a log has of the bucket; see [Limiter]. If the history has an Epoch, it takes out what the log lacks and
+// marks the bucket as complete for that epoch; if events were missing and DoubtFor is set, it marks it as in doubt instead.
 func (m *Memory) Restore(_ context.Context, h History) error {
 	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
 		return err

@@ -61,8 +61,8 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 
 // Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing, as soon as it is clear that the event
 // cannot be admitted before the deadline of ctx, and at the deadline; at once if MaxWaiting callers wait already, or after End. The end of
-// ctx interrupts no call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID for each call. Errors: of
-// take; ErrUnavailable if ctx is canceled, when nothing is counted.
+// ctx interrupts no call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID for each call. Errors:
+// of take; ErrUnavailable if ctx is canceled, when nothing is counted.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
 	counting := context.WithoutCancel(ctx) // a call that is under way decides
 	if req.Repeated {                      // it may count already

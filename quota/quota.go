@@ -95,12 +95,12 @@ type History struct {
 	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost other events
 	// that the log does not have yet. A bucket that had none of the events is not marked either.
 	DoubtFor time.Duration
-	// Read is the limiter's time before the log was read. With DoubtFor, an Epoch and at most 1,000 Events, other events of the bucket that were
-	// older than DoubtFor then are taken out; while the bucket has younger ones, it is not marked.
+	// Read is the limiter's time before the log was read. With DoubtFor, an Epoch and at most 1,000 Events, other events of the bucket that
+	// were older than DoubtFor then are taken out; while the bucket has younger ones, it is not marked.
 	Read time.Time
 
-	// Skew is by how much an event's instant in the bucket may be later than the one in Events; if it is later by more, the limiter's clock was
-	// set, and the event gets the instant in Events, or leaves if that is older than Keep. 0: a later instant stays.
+	// Skew is by how much an event's instant in the bucket may be later than the one in Events; if it is later by more, the limiter's clock
+	// was set, and the event gets the instant in Events, or leaves if that is older than Keep. 0: a later instant stays.
 	Skew time.Duration
 }
 

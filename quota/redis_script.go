@@ -115,7 +115,8 @@ func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 		return answer{}, ErrRefunded
 	}
 	states := head + each*len(p.rules)
-	if len(numbers) != states && len(numbers) != states+p.countChecks() || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
+	if len(numbers) != states && len(numbers) != states+p.countChecks() || !slices.Contains([]int64{refused, admitted, unchanged},
+		numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]

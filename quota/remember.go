@@ -22,11 +22,12 @@ const (
 // Remembering is a limiter that caches the refusals of another limiter: a client that is refused ten thousand times a second does
 // not cost ten thousand calls. Safe for concurrent use.
 type Remembering struct {
-	limiter  Limiter
-	now      func() time.Time
-	seed     maphash.Seed
-	shards   [cacheShards]cacheShard
-	versions [bucketVersions]atomic.Uint64 // by hash of a bucket's name; increased whenever a call of this Remembering may have changed the bucket
+	limiter Limiter
+	now     func() time.Time
+	seed    maphash.Seed
+	shards  [cacheShards]cacheShard
+	// by hash of a bucket's name; increased whenever a call of this Remembering may have changed the bucket
+	versions [bucketVersions]atomic.Uint64
 }
 
 type cacheShard struct {
@@ -48,9 +49,9 @@ type refusal struct {
 	renewing chan struct{} // closed when the call that renews it has ended; nil if none is under way
 }
 
-// Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms.
-// Meanwhile Take returns it for the same rules, buckets, Request.Logged and Request.Ahead (to 250 ms), with waits reduced by the time that has passed on
-// the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
+// Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms. Meanwhile
+// Take returns it for the same rules, buckets, Request.Logged and Request.Ahead (to 250 ms), with waits reduced by the time that has passed
+// on the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
 //
 // Changes to the buckets by calls of this Remembering take effect at once; those by other processes within 250 ms. An ID that this
 // Remembering saw admitted, refunded, recorded or with an error gets no cached refusal, while it is among the newest 60,000 or so. If

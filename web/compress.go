@@ -11,8 +11,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that encodes HTML pages while they are written. It answers an error of next itself, and returns nil. Other responses are sent as they are:
-// those of the API are small, and an event stream must not wait for a block to fill.
+// Compress is middleware that encodes HTML pages while they are written. It answers an error of next itself, and returns nil. Other
+// responses are sent as they are: those of the API are small, and an event stream must not wait for a block to fill.
 //
 // The length of a compressed page could reveal a secret that stands in it beside text that an attacker chose (BREACH). Pages here hold no
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.

@@ -101,8 +101,8 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an attacker
-// could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
+// ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an
+// attacker could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
 func (p *ProviderEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte, all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {

@@ -194,7 +194,8 @@ func subjectByLanguage(r *message.Renderer, p config.Purpose, app, title string)
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
 		if !ok { // a failure leaves it empty
-			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose,
+				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}
 		return subject.(string)
@@ -209,7 +210,8 @@ func (a *App) registerConsole(e *echo.Echo) {
 		Log: a.log, Desk: a.desk, Policies: a.desk,
 		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
-			Accounts: a.log, Sessions: a.log, Factors: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
+			Accounts: a.log, Sessions: a.log, Factors: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg),
+			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},

@@ -46,8 +46,8 @@ func ShapeOf(code string) Shape {
 const maxTyped = 64
 
 // Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces, dashes and invisible characters. For
-// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is left,
-// if a character is not of the alphabet, or if the rest has not the shape's length; such a text need not count as an attempt.
+// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is
+// left, if a character is not of the alphabet, or if the rest has not the shape's length; such a text need not count as an attempt.
 func (s Shape) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", s.invalidLength("too_long")

@@ -88,8 +88,9 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.Policy(name).Rules {
-			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
-				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
+			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0,
+				"The rule %s of the policy %s has the scope %s: "+
+					"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// clocks measures by how much the clocks of the limiter and of the log are ahead of this process's monotonic clock, and so of each other. Each
-// answer with an instant is a reading. Safe for concurrent use.
+// clocks measures by how much the clocks of the limiter and of the log are ahead of this process's monotonic clock, and so of each other.
+// Each answer with an instant is a reading. Safe for concurrent use.
 type clocks struct {
 	now   func() time.Time
 	start time.Time

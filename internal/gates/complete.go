@@ -54,7 +54,8 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	if limiterLacks(logged, statesInOrder(rules, d.Rules)) {
 		g.rebuilds.Add(1)
 	}
-	if slices.ContainsFunc(append(logged, d.Rules...), func(s quota.State) bool { return s.Used > 0 }) { // equal counts may be of different events
+	// equal counts may be of different events
+	if slices.ContainsFunc(append(logged, d.Rules...), func(s quota.State) bool { return s.Used > 0 }) {
 		if both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek); err == nil {
 			if g.clocks.set(ahead) { // meanwhile: the history was written for the clock of before
 				return g.Peek(ctx, s)
@@ -95,10 +96,11 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 	return h, err
 }
 
-// MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. ago is how long before the Take
-// was. If the log counts more, or a longer wait, than the limiter, or if the log was slow, so that it counts the send from a later instant and
-// the limiter may have lost it, the log's history is first written to the limiter. If the limiter counts more or waits longer, its clock may
-// have been set, and its bucket is looked at. If begun is a repetition, or the log's clock was used, it returns taken unchanged.
+// MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. ago is how long before the
+// Take was. If the log counts more, or a longer wait, than the limiter, or if the log was slow, so that it counts the send from a later
+// instant and the limiter may have lost it, the log's history is first written to the limiter. If the limiter counts more or waits longer,
+// its clock may have been set, and its bucket is looked at. If begun is a repetition, or the log's clock was used, it returns taken
+// unchanged.
 func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration,
 	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
@@ -130,8 +132,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	return taken
 }
 
-// limiterExceeds reports whether the limiter counts more than the log for any rule, or waits longer by more than MaxClockSkew. It ignores the
-// waits of calendar rules, as limiterLacks does.
+// limiterExceeds reports whether the limiter counts more than the log for any rule, or waits longer by more than MaxClockSkew. It ignores
+// the waits of calendar rules, as limiterLacks does.
 func limiterExceeds(logged, limited []quota.State) bool {
 	later := func(a, b time.Duration) bool { return a-b > store.MaxClockSkew }
 	for i, l := range logged {

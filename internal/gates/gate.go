@@ -236,8 +236,8 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 	return g.peekWithoutLimiter(ctx, s, r.Buckets)
 }
 
-// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It is
-// for events that are not in the log. Without rules it admits the event and counts nothing.
+// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It
+// is for events that are not in the log. Without rules it admits the event and counts nothing.
 func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil

@@ -27,12 +27,14 @@ func (j *judge) overPolicy() {
 			for _, last := range sends {
 				n := 0
 				for _, s := range sends {
-					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !j.resetBetween(recipient, s.from, last.to) {
+					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" &&
+						!j.resetBetween(recipient, s.from, last.to) {
 						n++
 					}
 				}
 				if n > rule.Limit {
-					j.broke(OverPolicy, "%s got %d sends within %v, the last %s; the rule %s admits %d", recipient, n, rule.Window, last.id, rule.Name, rule.Limit)
+					j.broke(OverPolicy, "%s got %d sends within %v, the last %s; the rule %s admits %d", recipient, n, rule.Window, last.id,
+						rule.Name, rule.Limit)
 				}
 			}
 		}
@@ -136,7 +138,8 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			continue
 		}
 		if r.refused() && !j.disturbed(q, r) {
-			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most, stamp(r.Begin), r.RetryAfter)
+			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
+				stamp(r.Begin), r.RetryAfter)
 		}
 		return
 	}
@@ -153,7 +156,8 @@ func (j *judge) disturbed(q, r request) bool {
 		}
 	}
 	return slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) && u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
+		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
+			u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
 	})
 }
 
@@ -162,7 +166,8 @@ func (j *judge) freed(q, r request) bool {
 	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
 		return s.outcome.Status == "failed" && s.from.Before(r.End)
 	}) || slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() && (u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
+		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() &&
+			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
 	})
 }
 
@@ -180,9 +185,11 @@ func (j *judge) figures() {
 			surely, maybe := j.counting(q, rule)
 			left := q.Quota.Rules[i]
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
-				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining, left.Limit, rule.Name, surely)
+				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
+					left.Limit, rule.Name, surely)
 			} else if used > maybe && !j.FewerLeft {
-				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining, left.Limit, rule.Name, maybe)
+				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining,
+					left.Limit, rule.Name, maybe)
 			}
 		}
 	}
@@ -197,7 +204,8 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 			surely++
 		}
 		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !j.crashed(s.from, q.Begin) ||
-			reset && j.resetBetween(q.Recipient, s.to, q.Begin) && !j.resetBetween(q.Recipient, q.Begin, q.End) && !j.resetBetween(q.Recipient, s.from, s.to)
+			reset && j.resetBetween(q.Recipient, s.to, q.Begin) && !j.resetBetween(q.Recipient, q.Begin, q.End) &&
+				!j.resetBetween(q.Recipient, s.from, s.to)
 		if s.from.Before(q.End) && q.Begin.Sub(s.to) < rule.Window+j.Skew && !gone {
 			maybe++
 		}

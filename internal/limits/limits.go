@@ -121,8 +121,8 @@ func (s *Service) SetLimits(set Set) {
 // EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call it once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound,
-// *fault.InvalidError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
+// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors:
+// fault.NotFound, *fault.InvalidError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
 func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -147,7 +147,8 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging up early must not leave an event uncounted.
+// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging up early must not leave an event
+// uncounted.
 func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {

@@ -81,7 +81,8 @@ func (m *Metrics) RegisterMailServers(health func() []failover.Health) {
 
 // RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
 func (m *Metrics) RegisterCarriers(health func() []failover.Health) {
-	m.registerHealth("sendcode_sms_carrier_up", "1 while messages go to the carrier, 0 while it is suspended after failures.", "carrier", health)
+	m.registerHealth("sendcode_sms_carrier_up", "1 while messages go to the carrier, 0 while it is suspended after failures.",
+		"carrier", health)
 }
 
 // registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the configuration is a label too, since a

@@ -75,7 +75,8 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 // test recipient. ends is false if the send must go on.
 func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
-	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // provider of the last attempt
+	// provider of the last attempt
+	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true}
 	switch {
 	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
@@ -135,7 +136,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 // writes a carrier's hold to the log at once, and returns a function that records the rest in the log.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.Logger.Info("delivery attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage, "code", out.ProviderCode)
+	o.Logger.Info("delivery attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class, "stage", fail.Stage,
+		"code", out.ProviderCode)
 	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {

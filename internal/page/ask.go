@@ -50,7 +50,8 @@ func (l *visit) askCard(on recipient.Channel) *card {
 			lead = "AskLeadEither"
 			k.Ask.Choices = append(k.Ask.Choices, choice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
 		}
-		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"], Value: l.fieldText(o.Channel), Focus: o.Channel == on}
+		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"], Value: l.fieldText(o.Channel),
+			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
 			k.Ask.Phone = l.newPhoneField(o.Countries, f)
 		} else {

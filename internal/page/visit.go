@@ -169,7 +169,8 @@ func (l *visit) revision(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
 	h := fnv.New64a()
-	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Known, k.Code != nil && k.Code.Help != nil)
+	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Known,
+		k.Code != nil && k.Code.Help != nil)
 	for _, rule := range l.answer.Quota.Rules {
 		fmt.Fprint(h, rule.Name, rule.Used, rule.RetryAfter > 0)
 	}

@@ -101,7 +101,8 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != Issuer || len(c.Audience) != 1 || c.Expiry == nil {
 		return Claims{}, time.Time{}, ErrInvalid
 	}
-	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test}, c.Expiry.Time(), nil
+	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test},
+		c.Expiry.Time(), nil
 }
 
 // KeySet returns the JWK Set (RFC 7517, section 5) of all public keys of the ring, as JSON.

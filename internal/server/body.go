@@ -17,8 +17,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem for another media type or charset, unknown or
-// duplicate names, wrong types, or data after the object, with the position if there is one; or echo's error for a body that is too large.
+// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem for another media type or charset,
+// unknown or duplicate names, wrong types, or data after the object, with the position if there is one; or echo's error for a body that is
+// too large.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	charset := strings.ToLower(parameters["charset"]) // JSON is UTF-8 (RFC 8259 section 8.1), of which ASCII is a part

@@ -39,7 +39,7 @@ func mayMount() *syscall.SysProcAttr {
 		users[0].Size, groups[0] = all, syscall.SysProcIDMap{Size: all}
 	}
 	return &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: users, GidMappings: groups, GidMappingsEnableSetgroups: os.Getuid() == 0,
-		AmbientCaps: []uintptr{capSysAdmin}, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: users, GidMappings: groups,
+		GidMappingsEnableSetgroups: os.Getuid() == 0, AmbientCaps: []uintptr{capSysAdmin}, Pdeathsig: syscall.SIGKILL,
 	}
 }

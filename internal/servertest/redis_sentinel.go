@@ -29,7 +29,8 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	need(t, err)
 	conf := filepath.Join(place.dir, "sentinel.conf") // which it writes, too
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
-		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", place.port, place.dir, strings.ReplaceAll(addr, ":", " "))
+		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", place.port, place.dir,
+		strings.ReplaceAll(addr, ":", " "))
 	need(t, os.WriteFile(conf, []byte(text), 0o600))
 	client := redis.NewSentinelClient(&redis.Options{Addr: place.addr()})
 	defer client.Close()

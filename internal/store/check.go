@@ -131,7 +131,8 @@ func refusalRow(r Send) Send {
 
 // Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.
 func (f Filter) Matchable() bool {
-	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain, f.Network) &&
+	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain,
+		f.Network) &&
 		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayBeSend() || f.MayBeRefusal())
 }
 

@@ -19,8 +19,8 @@ func Uncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
-// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest), which callers pass on
-// unchanged.
+// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest), which callers pass
+// on unchanged.
 func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }

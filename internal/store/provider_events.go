@@ -44,7 +44,8 @@ func (p *ProviderEvent) Columns() []Column {
 
 // Sanitized returns the event and its suppression as they are stored.
 func (e ProviderEvent) Sanitized(suppress SuppressAs) (ProviderEvent, SuppressAs) {
-	e.At, e.Provider, e.Detail, suppress.For = Micro(e.At), sanitized(e.Provider), sanitized(e.Detail), max(0, suppress.For).Truncate(time.Microsecond)
+	e.At, e.Provider, e.Detail, suppress.For = Micro(e.At), sanitized(e.Provider), sanitized(e.Detail),
+		max(0, suppress.For).Truncate(time.Microsecond)
 	return e, suppress
 }
 
@@ -59,7 +60,7 @@ func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
 func (e ProviderEvent) Suppression(suppress SuppressAs, row Send) Suppression {
 	return Suppression{
-		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address, Recipient: row.Recipient, To: row.To,
-		Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(suppress.For),
+		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address, Recipient: row.Recipient,
+		To: row.To, Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(suppress.For),
 	}
 }

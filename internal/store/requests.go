@@ -48,7 +48,8 @@ type Begun struct {
 	Lockout      Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
 	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the log's time
 	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: At
-	Clock        string        // the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
+	// the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
+	Clock string
 }
 
 // Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.

@@ -31,8 +31,9 @@
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
 //
-// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text stays out. Lists have it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference.
-// A field that an attempt finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
+// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text stays out. Lists have it in rowJSON instead
+// of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference. A field that an attempt
+// finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
 // # Instants
 //
@@ -47,8 +48,8 @@ import (
 )
 
 // ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as ErrNameTaken. Nothing was written. Every other
-// error of the store is of package fault. After one that is Uncertain do not refund the send at once: look up its row later, or repeat Begin
-// with the same Send.ID, which writes it at most once.
+// error of the store is of package fault. After one that is Uncertain do not refund the send at once: look up its row later, or repeat
+// Begin with the same Send.ID, which writes it at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
 // MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the log's; if it differs by more, the

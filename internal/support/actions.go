@@ -118,7 +118,8 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 		err = d.Store.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
-		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome", string(outcome), "detail", detail,
+		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome", string(outcome),
+			"detail", detail,
 			"error", err)
 	}
 }

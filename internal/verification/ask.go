@@ -161,7 +161,8 @@ func validateOptions(ask Ask) error {
 	case ask.Session != "" && ask.Kind != Secret:
 		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Session != "" && ask.Stranger:
-		return fault.Invalid("session", "not_allowed", "A request with trust stranger names its verification by verification_id, not by a session.")
+		return fault.Invalid("session", "not_allowed",
+			"A request with trust stranger names its verification by verification_id, not by a session.")
 	case len(ask.Known) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed", "Only browsers have tokens of earlier codes; a secret key needs none.")
 	case len(ask.Known) > MaxKnown:

@@ -23,8 +23,8 @@ type CheckResult struct {
 	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 }
 
-// Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before
-// the comparison. Of several right checks exactly one approves. Errors: *fault.InvalidError for a text that has not the code's characters or
+// Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before the
+// comparison. Of several right checks exactly one approves. Errors: *fault.InvalidError for a text that has not the code's characters or
 // length, which costs no attempt; fault.NotFound, *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	v, err := s.lookup(ctx, c, id)

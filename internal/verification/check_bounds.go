@@ -13,10 +13,10 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for each class of
-// callers. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no
-// check, but while it is exceeded, an alarm is logged and new codes of browsers are longer. A check is counted as failed before the
-// comparison, and refunded in the limiter if the code was right or was not compared.
+// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for each class
+// of callers. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no check, but while it is exceeded,
+// an alarm is logged and new codes of browsers are longer. A check is counted as failed before the comparison, and refunded in the limiter
+// if the code was right or was not compared.
 
 // takeCheck counts a check as failed before the comparison, and returns the request with the buckets that count it, for a refund. If only
 // the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, fault.Unavailable.

@@ -228,8 +228,8 @@ func (s *Service) refusalAnswer(ctx context.Context, a asked, d quota.Decision, 
 // times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them in the same round
-// trip. The rule refuses nothing.
+// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them
+// in the same round trip. The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	if a.class == store.SecretKey {
 		return r

@@ -168,8 +168,9 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: p.Policy, View: seen}, nil
 }
 
-// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that quota.Decision.Public removes, but no
-// rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors: *fault.InvalidError, fault.Unavailable.
+// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that
+// quota.Decision.Public removes, but no rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash, class store.Class) (quota.Decision, error) {
 	set := s.Policy.Get()
@@ -182,8 +183,8 @@ func (s *Service) RecipientQuota(
 	return s.Gate.OnLogClock(d), err
 }
 
-// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not served;
-// else nil.
+// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not
+// served; else nil.
 func (s *Service) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {

@@ -21,7 +21,8 @@ func refuse(c echo.Context, d quota.Decision) error {
 	worst, _ := d.Blocking()
 	members := quotahttp.ProblemMembers(d)
 	members["type"], members["title"] = exceeded, "Too many requests"
-	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
+	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " +
+		strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
 		" s."
 	return problem(c, http.StatusTooManyRequests, members)
 }

@@ -76,11 +76,13 @@ func drawScenes(browser context.Context, base, password string) error {
 			chromedp.WaitVisible(css("#code")), until(`!document.querySelector("#heading").innerText.includes("On its way")`),
 		}},
 		{"console", 1280, 900, []chromedp.Action[chromedp.Void]{
-			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password), chromedp.Click(css("main form[action='/admin/login'] button")),
+			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
+			chromedp.Click(css("main form[action='/admin/login'] button")),
 			chromedp.WaitVisible(css("main table")), chromedp.Navigate(base + "/admin/overview?last=7d"), chromedp.WaitVisible(css("main svg")),
 		}},
 		{"send", 1280, 800, []chromedp.Action[chromedp.Void]{
-			chromedp.Navigate(base + "/admin?status=failed"), chromedp.Click(css("main a[href^='/admin/sends/']")), chromedp.WaitVisible(css("main h1")),
+			chromedp.Navigate(base + "/admin?status=failed"), chromedp.Click(css("main a[href^='/admin/sends/']")),
+			chromedp.WaitVisible(css("main h1")),
 		}},
 	}
 	for _, s := range scenes {

@@ -46,7 +46,8 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 	if route.Operation.Responses.Status(got.StatusCode) == nil {
 		return fmt.Errorf("status %d is not in the specification", got.StatusCode)
 	}
-	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(got.Header.Get("Content-Type")); media != nil && json.Valid(got.Raw) {
+	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(got.Header.Get("Content-Type")); media != nil &&
+		json.Valid(got.Raw) {
 		var value any
 		if err := json.Unmarshal(got.Raw, &value); err != nil {
 			return err

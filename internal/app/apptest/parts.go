@@ -47,7 +47,8 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 	s.Redis, s.Postgres = servertest.Redis(t), postgres
 	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
 	for name, value := range map[string]string{
-		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(), "DATABASE_URL": database + onPostgres(), "SMTP_URL": s.SMTP.URL(),
+		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(), "DATABASE_URL": database + onPostgres(),
+		"SMTP_URL":    s.SMTP.URL(),
 		"SECRET_KEYS": "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "INDEX_KEY": "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
 		"ADMIN_PASSWORD": "a password for the tests",
 	} {

@@ -47,8 +47,8 @@ type Process struct {
 const serves = "SENDCODE_TEST_SERVES"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
-// are processors, for they mostly wait; they share a Postgres. The service waits times as long for its parts as in the product; 1 is for tests
-// of faults.
+// are processors, for they mostly wait; they share a Postgres. The service waits times as long for its parts as in the product; 1 is for
+// tests of faults.
 func Main(m *testing.M, parallel, times int) int {
 	longer = times
 	waitLonger()

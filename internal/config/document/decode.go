@@ -1,8 +1,8 @@
 // Package document reads YAML into structs by their tags and prints them by the same tags. It knows nothing of what the settings mean:
 // internal/config declares them, with the checks that tags name.
 //
-// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read. A JSON Schema as
-// the description, checked by santhosh-tekuri/jsonschema, does more only for editors: reading single values as they are written, lines,
+// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read. A JSON Schema
+// as the description, checked by santhosh-tekuri/jsonschema, does more only for editors: reading single values as they are written, lines,
 // suggestions, defaults and words for people took as much code around it, beside the schema.
 package document
 

@@ -56,7 +56,8 @@ func (c matter) lockouts() (next texts.Sentence) {
 		locks = []store.Lockout{longest}
 	}
 	for _, out := range locks {
-		next = c.Join(next, c.text("next.checks."+cmp.Or(string(out.Class), "secret"), texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
+		next = c.Join(next, c.text("next.checks."+cmp.Or(string(out.Class), "secret"),
+			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.text("next.checks.alone"))
 		}

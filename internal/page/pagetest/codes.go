@@ -95,7 +95,8 @@ func DefaultRules() []quota.Rule {
 
 // newCodes returns a fake without verifications, under these rules and on this clock.
 func newCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{}, barred: map[string]time.Time{}, shape: ofDigits}
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{},
+		barred: map[string]time.Time{}, shape: ofDigits}
 }
 
 // BlockSends blocks every Send until letGo is called.

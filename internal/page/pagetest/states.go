@@ -69,7 +69,8 @@ func letters(w *World) error { w.SendLetters(); return nil }
 // alsoBranded lets the page serve an app with a brand as well, whose logo is on another origin.
 func alsoBranded(w *World) error {
 	logo := strings.Replace(w.URL, "127.0.0.1", "localhost", 1) + "static/icon.svg"
-	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example", Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
+	w.Also(page.AppPage{App: "branded", Title: "Shop", Sender: "no-reply@shop.example",
+		Brand: brand.New(logo, "#e3632d", "https://shop.example/")})
 	return nil
 }
 

@@ -291,7 +291,8 @@ func AskContract(t *testing.T, c Asked) {
 			want = sms.Report{Send: Sample().ID, Delivered: x.delivered}
 		}
 		var fail *sms.Error
-		if errors.As(err, &fail) != (x.want == fails) || final != (x.want == known) || got != want || fail != nil && fail.Class == delivery.Rejected {
+		if errors.As(err, &fail) != (x.want == fails) || final != (x.want == known) || got != want || fail != nil &&
+			fail.Class == delivery.Rejected {
 			t.Errorf("%s, %s: %+v, %v, %v", c.Rig.Name, name, got, final, err)
 		}
 		discreet(t, err)

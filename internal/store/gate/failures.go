@@ -38,7 +38,8 @@ func failedTries(t store.Verification) int {
 // two bounds (in a day, and in a row), and Failures are those that this bound counts.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	own := slices.DeleteFunc(slices.Clone(all), func(t store.Verification) bool { return t.Class != class })
-	day := store.Lockout{Class: class, Wait: waitBelow(own, now, FailureWindow, FailureLimit), Failures: countFailures(own, now, FailureWindow)}
+	day := store.Lockout{Class: class, Wait: waitBelow(own, now, FailureWindow, FailureLimit),
+		Failures: countFailures(own, now, FailureWindow)}
 	row := unbrokenRow(all)
 	if wait := waitBelow(row, now, RowWindow, RowLimit); wait > day.Wait {
 		return store.Lockout{Class: class, Wait: wait, Failures: countFailures(row, now, RowWindow)}

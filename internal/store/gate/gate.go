@@ -83,8 +83,8 @@ type CountedSend struct {
 	Verification string // ID; only read for a history
 }
 
-// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the log's clock differs by at most
-// store.MaxClockSkew; else that on the log's clock. If the log's clock was set back, it may be negative; such a row counts.
+// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the log's clock differs by at
+// most store.MaxClockSkew; else that on the log's clock. If the log's clock was set back, it may be negative; such a row counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock && (limited-logged).Abs() <= store.MaxClockSkew {

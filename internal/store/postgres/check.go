@@ -41,7 +41,8 @@ func (p *DB) Attempt(ctx context.Context, id, network string) (v store.Verificat
 	if !store.ValidTexts(id, network) {
 		return v, false, now, fault.NotFound
 	}
-	args := sqldb.Args{"id": id, "network": network, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow, "row_limit": gate.RowLimit}
+	args := sqldb.Args{"id": id, "network": network, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow,
+		"row_limit": gate.RowLimit}
 	count := &sqldb.Step{Statement: countTrySQL, Args: args}
 	read := &sqldb.Step{Statement: triedSQL, Args: args, Each: func(read sqldb.Scan) error {
 		return read(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(&v)...)...)

@@ -40,7 +40,8 @@ func (p *DB) finishStatements() []statement {
 // addMinutesSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that two statements cannot deadlock.
 const addMinutesSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
-SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
+SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
+  ON CONFLICT DO NOTHING
 )`
 
 // postponeSQL postpones a batch of sends.

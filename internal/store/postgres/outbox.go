@@ -68,7 +68,9 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		at time.Time
 		store.Work
 	}
-	rows, err := changeRows(ctx, p.finishers, func(d *due) []any { return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...) },
+	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
+		return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...)
+	},
 		stmtTakeOver, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ CROSS JOIN LATERAL (
     SELECT * FROM verifications v
     WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id]
         WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
-      AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
+      AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
+        AND v.purpose = u.purpose
       AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
     ORDER BY v.id FOR NO KEY UPDATE OF v
 ) v`
@@ -39,7 +40,7 @@ CROSS JOIN LATERAL (
 // or parameter "recipient".
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient 
+        WHERE s.recipient <= ` + of + `recipient
           AND (s.recipient, s.logged_at) > (` + of + `recipient, @now - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
 }
 
@@ -72,7 +73,8 @@ FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id B
 UNION ALL
 SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
-    WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock) AND x.app IN ('', u.app)
+    WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
+      AND x.app IN ('', u.app)
     ORDER BY x.until DESC, x.id DESC LIMIT 1
 ) x
 UNION ALL
@@ -139,7 +141,8 @@ func (v *gateView) addRow(r gateRow) {
 	case suppressedRow:
 		has.Suppression = r.id.Bytes
 	case pastRow:
-		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time), LoggedAt: store.Micro(r.at.Time)})
+		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time),
+			LoggedAt: store.Micro(r.at.Time)})
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:

@@ -186,7 +186,8 @@ func destination(c store.Column) any {
 	return c.Field
 }
 
-// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with Null, for no ID and no bytes.
+// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with Null, for no ID and no
+// bytes.
 func parameter(c store.Column) any {
 	null := c.Use&store.Null != 0
 	switch x := c.Field.(type) {

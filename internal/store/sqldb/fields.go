@@ -14,8 +14,8 @@ import (
 
 // The tables, by Columns of the types in package store.
 var (
-	SendTable = newTable("sends", "s", (*store.Send).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn,
-		"requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
+	SendTable = newTable("sends", "s", (*store.Send).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
+		"status": statusColumn, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
 	RefusalTable      = SendTable.refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = newTable("verifications", "v", (*store.Verification).Columns, nil)
 
@@ -103,8 +103,8 @@ func (f namesField) Scan(src any) error {
 	return nil
 }
 
-// checksField reads the checks of a verification: pairs of an instant, in µs since 1970, and a network, "1919191919191919 192.0.2.0/24", with
-// commas between them.
+// checksField reads the checks of a verification: pairs of an instant, in µs since 1970, and a network, "1919191919191919 192.0.2.0/24",
+// with commas between them.
 type checksField struct{ to *[]store.Check }
 
 // Scan implements sql.Scanner.

@@ -223,12 +223,12 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 		order = " ASC"
 		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.pick(failuresFrom),
-		c.Where(), order, f.Limit), c.Args
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns,
+		d.pick(failuresFrom), c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns a subquery s with the rows of a table that have a support reference. OFFSET 0 makes the planner find them
-// by their IDs, whatever else the filter has.
+// supportReferenceSubquery returns a subquery s with the rows of a table that have a support reference. OFFSET 0 makes the planner find
+// them by their IDs, whatever else the filter has.
 func supportReferenceSubquery(source Source, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"

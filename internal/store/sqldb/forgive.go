@@ -31,7 +31,8 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	if err != nil {
 		return err
 	}
-	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int { // all callers take the locks in one order, to avoid deadlocks
+	// all callers take the locks in one order, to avoid deadlocks
+	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int {
 		return cmp.Compare(store.LockKey(a.AsSend()), store.LockKey(b.AsSend()))
 	})
 	return db.Write(ctx, func(q Tx) error {

@@ -22,7 +22,8 @@ FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHI
 
 // deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres finds such messages.
 var deliveredSQL = Twin{Postgres: `
-INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
+INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
+  WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
 
 var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")

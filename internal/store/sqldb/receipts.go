@@ -34,7 +34,8 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
-	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)}) // NULL: never polled
+	// NULL: never polled
+	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)})
 	return err
 }
 

@@ -52,9 +52,9 @@ type Native interface {
 	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
 	// the larger Recipients kept.
 	Refused(ctx context.Context, refusals []store.Send) error
-	// Attempt counts one check of a code, by a client in this network, before the caller compares it. It returns the verification after that, and the time on the log's
-	// clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is locked out. Error:
-	// fault.NotFound.
+	// Attempt counts one check of a code, by a client in this network, before the caller compares it. It returns the verification after that,
+	// and the time on the log's clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is
+	// locked out. Error: fault.NotFound.
 	Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error)
 	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error

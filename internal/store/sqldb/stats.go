@@ -222,8 +222,8 @@ func (d Dialect) instant(at time.Time) string {
 // tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts it.
 var tookSQL = Twin{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
 
-// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket, at
-// most 2 % off.
+// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket,
+// at most 2 % off.
 const bucketBase = 1.04
 
 // BucketSQL returns the SQL for the bucket of an interval.

@@ -63,8 +63,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return New(writer, reader, now), nil
 }
 
-// New returns the store on two pools with its schema, which may be the same one. writer has one connection, whose transactions are IMMEDIATE.
-// now is the store's clock.
+// New returns the store on two pools with its schema, which may be the same one. writer has one connection, whose transactions are
+// IMMEDIATE. now is the store's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, Native: s}
@@ -97,8 +97,8 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even if ctx
-// ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
+// Write implements sqldb.Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even
+// if ctx ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {

@@ -56,8 +56,8 @@ func sqliteCause(err error) error {
 	return err
 }
 
-// Ping implements sqldb.Native. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees them
-// before the commit, so that the file has free pages for the next send.
+// Ping implements sqldb.Native. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees
+// them before the commit, so that the file has free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)

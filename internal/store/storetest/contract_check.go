@@ -178,7 +178,8 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
-	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class}, []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKey})
+	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class}, []store.Class{store.UnknownBrowser, store.KnownBrowser,
+		store.SecretKey})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)

@@ -181,7 +181,8 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
 		// 5 min ago is out
-		{store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{crowd(1, 2, time.Minute), two}},
+		{store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{crowd(1, 2,
+			time.Minute), two}},
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
 		{store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {

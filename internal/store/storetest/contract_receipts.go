@@ -147,7 +147,8 @@ func providerEvents(t *testing.T, f *Fixture) {
 	event := func(kind store.ProviderEventKind, at time.Time) store.ProviderEvent {
 		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark", Detail: "550 5.1.1\x00"}
 	}
-	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced, Epoch.Add(time.Minute+7)),
+	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
+		Epoch.Add(time.Minute+7)),
 		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{})} // a wrong clock, and none
 	for _, i := range []int{1, 2, 0, 3} {
 		f.ingest(t, true, events[i])

@@ -90,7 +90,8 @@ func (r *Rig) Send(ask verification.Ask) verification.Answer {
 // WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
 func (r *Rig) WantInvalid(err error, field, reason string) {
 	r.Helper()
-	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" || reason != "" && bad.Reason != reason {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" || reason != "" &&
+		bad.Reason != reason {
 		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
 	}
 }
