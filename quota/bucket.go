@@ -32,9 +32,5 @@ func InFamily(family, bucket string) string { return family + familySeparator + 
 // familyOf returns the name under which a limiter remembers how the events of the bucket's family are divided; empty for a bucket without
 // a family.
 func familyOf(bucket string) string {
-	family, _, found := strings.Cut(bucket, familySeparator)
-	if !found {
-		return ""
-	}
-	return family + familySeparator
+	return bucket[:strings.Index(bucket, familySeparator)+1]
 }
