@@ -121,7 +121,7 @@ type Reloadable struct {
 	Pauses []Pause `yaml:"paused"`
 	// Recipients that get nothing after a hard bounce or a complaint.
 	Suppressions Suppressions `yaml:"suppressions"`
-	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole months are dropped.
+	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
