@@ -60,7 +60,7 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 					}
 					refusal := r.RefuseTo(vtest.Ana).Quota
 					r.WantQuota(what+": a refusal", refusal, left, wait)
-					r.Want(what+": how far the instant is from the log's clock", refusal.At.Sub(time.Now()).Truncate(time.Second), time.Duration(0))
+					r.Want(what+": how far the instant is from the log's clock", time.Until(refusal.At).Truncate(time.Second), time.Duration(0))
 				}
 				waits := func(what, left string, wait time.Duration) {
 					r.T.Helper()
