@@ -65,6 +65,8 @@ type History struct {
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
+	// Rebuilt is how much too long a wait may be that was told from what the database gave back to a limiter that had lost it.
+	Rebuilt time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows, as after a crash between its gates.

@@ -131,7 +131,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			continue
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
-			early := q.Begin.Add(least - j.Skew).Sub(r.End)
+			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
 			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
