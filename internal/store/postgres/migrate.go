@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -89,9 +90,12 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) }, nil
 }
 
+// ownFingerprints returns the fingerprints of this program's migrations, which are embedded and so computed once.
+var ownFingerprints = sync.OnceValues(func() (map[int64]string, error) { return sqldb.Fingerprints(migrations.Postgres, "postgres") })
+
 // checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the migrations of this program.
 func (p *DB) checkSchema(ctx context.Context) error {
-	own, err := sqldb.Fingerprints(migrations.Postgres, "postgres")
+	own, err := ownFingerprints()
 	if err != nil {
 		return sqldb.WrapMigration(err)
 	}
