@@ -67,13 +67,15 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes its work. The second one
-// exits at once.
+// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes its work; the cause of SIGINT is
+// app.ErrInterrupted. The second signal exits at once.
 func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {
-		<-signals
-		cancel()
+		if <-signals == os.Interrupt {
+			cancel(app.ErrInterrupted)
+		}
+		cancel(nil)
 		code := 1
 		if s, ok := (<-signals).(syscall.Signal); ok {
 			code = 128 + int(s)

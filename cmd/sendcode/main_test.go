@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
+	"sendcode/internal/servertest"
 )
 
 // role has this binary run as the real sendcode.
@@ -41,7 +43,7 @@ func process(t *testing.T, environ ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	cmd.Env = append(append(cmd.Env, role+"=main", "SENDCODE_ADDR=127.0.0.1:0"), environ...)
+	cmd.Env = append(append(cmd.Env, role+"=main", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s"), environ...)
 	return cmd
 }
 
@@ -173,13 +175,13 @@ func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	return out
 }
 
-// said reads up to a line that contains text.
-func said(t *testing.T, out *bufio.Reader, text string) {
+// said reads up to a line that contains text, and returns what follows in it.
+func said(t *testing.T, out *bufio.Reader, text string) string {
 	t.Helper()
 	for {
 		line, err := out.ReadString('\n')
-		if strings.Contains(line, text) {
-			return
+		if _, rest, found := strings.Cut(line, text); found {
+			return rest
 		}
 		if err != nil {
 			t.Fatalf("ended without saying %q: %v", text, err)
@@ -192,8 +194,11 @@ func TestSignals(t *testing.T) {
 	for second, want := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		signals, exits := make(chan os.Signal, 2), make(chan int)
 		ctx := contextUntilSignal(signals, func(code int) { exits <- code })
-		signals <- syscall.SIGTERM
+		signals <- second
 		<-ctx.Done()
+		if interrupted := errors.Is(context.Cause(ctx), app.ErrInterrupted); interrupted != (second == syscall.SIGINT) {
+			t.Errorf("%v: the cause is %v", second, context.Cause(ctx))
+		}
 		if err := ignoreCanceled(ctx, fmt.Errorf("stopped: %w", ctx.Err())); err != nil {
 			t.Error(err)
 		}
@@ -257,5 +262,37 @@ func TestServesWithNothingGiven(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(cmd.Dir, "data", "*-wal*")); err != nil || len(left) != 0 {
 		t.Errorf("the database was not closed: %v, %v", left, err)
+	}
+}
+
+// SIGTERM makes /readyz fail, and requests are answered until SENDCODE_DRAIN is over or a second signal comes. SIGINT does not wait for it.
+func TestDrains(t *testing.T) {
+	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT}, {syscall.SIGINT}} {
+		cmd := process(t, "SENDCODE_DRAIN=10m")
+		var log servertest.Text
+		cmd.Stderr = &log
+		out := running(t, cmd)
+		base := "http://" + strings.Trim(said(t, out, "http://"), "/\n")
+		for i, s := range signals {
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			if i < len(signals)-1 {
+				servertest.Await(t, "the drain", func() bool {
+					resp, err := http.Get(base + "/readyz")
+					return err == nil && resp.StatusCode == http.StatusServiceUnavailable && resp.Close && resp.Body.Close() == nil
+				})
+				if resp, err := http.Get(base); err != nil || resp.StatusCode != http.StatusOK || !resp.Close || resp.Body.Close() != nil {
+					t.Errorf("a request while draining: %v, %v", resp, err)
+				}
+			}
+		}
+		_ = cmd.Wait()
+		want := map[bool]int{true: 0, false: 128 + int(signals[len(signals)-1])}[len(signals) == 1]
+		lines := log.String()
+		if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(lines, `"shutdown begun`) ||
+			strings.Contains(lines, `"shutdown ended`) != (want == 0) {
+			t.Errorf("%v: code %d, want %d: %s", signals, code, want, lines)
+		}
 	}
 }

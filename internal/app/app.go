@@ -151,8 +151,8 @@ func (a *App) fillSecrets() (err error) {
 // SetReload makes Serve reload the configuration. Call it before Serve.
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
-// Serve answers requests and works in the background until ctx ends. Then it stops: it takes no new requests, ends those under way,
-// ends or releases sends in flight, and closes the parts.
+// Serve answers requests and works in the background until ctx ends. Then it stops: it answers requests for Config.Drain, ends those under
+// way, ends or releases sends in flight, and closes the parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -164,7 +164,9 @@ func (a *App) Serve(ctx context.Context) error {
 	err := a.serveHTTP(ctx)
 	stop()
 	work.Wait()
-	return errors.Join(err, a.close())
+	err = errors.Join(err, a.close())
+	a.logger.Info("shutdown ended")
+	return err
 }
 
 // Addr returns the address of the API and the page.

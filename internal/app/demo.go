@@ -31,7 +31,7 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 
 // newDemo fills an empty directory and returns the service on it. Of the environment it takes nothing, so that nothing real is touched.
 func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, error) {
-	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dir, "SENDCODE_ADDR=" + addr}
+	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dir, "SENDCODE_ADDR=" + addr, "SENDCODE_DRAIN=0s"}
 	cfg, err := config.Load(environ, func(string) ([]byte, error) { return []byte(demo.Config), nil })
 	if err != nil {
 		return nil, err

@@ -35,11 +35,11 @@ type listener struct {
 	handler *echo.Echo
 }
 
-// How long a stop waits.
-const (
-	drainWait    = 5 * time.Second  // while /readyz fails and requests are answered, so that a load balancer notices
-	shutdownWait = 10 * time.Second // for requests under way
-)
+// shutdownWait is how long a stop waits for requests under way, after Config.Drain.
+const shutdownWait = 10 * time.Second
+
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without Config.Drain.
+var ErrInterrupted = errors.New("interrupted")
 
 // listen opens the ports and builds what answers on them: everything on one or, with an admin address, the console and the metrics on
 // another.
@@ -265,19 +265,19 @@ func (a *App) FailingServers() (out []console.FailingServer) {
 	return out
 }
 
-// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within drainWait and shutdownWait.
+// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	servers := make([]*http.Server, len(a.listeners))
 	failed := make(chan error, len(a.listeners))
 	for i, l := range a.listeners {
-		servers[i] = server.NewHTTPServer(l.handler, a.logger)
+		servers[i] = server.NewHTTPServer(a.health.EndConnections(l.handler), a.logger)
 		go func() { failed <- servers[i].Serve(l.Listener) }()
 	}
 	var err error
 	select {
 	case <-ctx.Done():
 		a.limits.EndWaits()
-		a.waitUnready()
+		a.drain(ctx)
 	case err = <-failed:
 		a.limits.EndWaits()
 	}
@@ -287,14 +287,15 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	return errors.Join(err, shutdown(servers))
 }
 
-// waitUnready makes /readyz fail for a while before the ports close, so that load balancers notice. On loopback it does not wait.
-func (a *App) waitUnready() {
+// drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice.
+func (a *App) drain(ctx context.Context) {
 	a.health.MarkStopping()
-	if a.cfg.Loopback() {
-		return
+	wait := a.cfg.Drain
+	if errors.Is(context.Cause(ctx), ErrInterrupted) {
+		wait = 0
 	}
-	a.logger.Info("shutdown begun: not ready any more")
-	<-time.After(drainWait)
+	a.logger.Info("shutdown begun: /readyz answers 503, and requests are still answered", "drain", wait.String())
+	<-time.After(wait)
 }
 
 func shutdown(servers []*http.Server) error {

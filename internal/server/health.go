@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -45,7 +46,7 @@ type Health struct {
 	at       time.Time
 	status   int
 	body     string
-	stopping bool
+	stopping atomic.Bool
 }
 
 // fresh is how long an answer of /readyz is reused; probeTimeout bounds all probes together.
@@ -57,6 +58,16 @@ const (
 // NewHealth makes a Health with these probes.
 func NewHealth(probes ...Probe) *Health { return &Health{probes: probes} }
 
+// EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.
+func (h *Health) EndConnections(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Register adds the two routes.
 func (h *Health) Register(e *echo.Echo) {
 	e.GET("/livez", func(c echo.Context) error { return c.String(http.StatusOK, "ok") })
@@ -67,20 +78,16 @@ func (h *Health) Register(e *echo.Echo) {
 }
 
 // MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
-func (h *Health) MarkStopping() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stopping = true
-}
+func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
 // readiness returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their
 // result again. While the server stops, it returns 503.
 func (h *Health) readiness(ctx context.Context) (int, string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopping {
+	if h.stopping.Load() {
 		return http.StatusServiceUnavailable, "stopping"
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if time.Since(h.at) < fresh {
 		return h.status, h.body
 	}

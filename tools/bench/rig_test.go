@@ -186,7 +186,7 @@ func (b *rig) startService(s serviceSettings) contender {
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n"
 	b.must(os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600))
 	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
 		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
 		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
 		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}

@@ -84,7 +84,7 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	fmt.Fprintf(out, "redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox   (what the SMTP server received)\n%s\n",
 		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), secrets)
 	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(), "SENDCODE_DATABASE_URL="+postgres.URL(),
-		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
+		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s", "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
 	settings = append(settings, environ...)
 	cfg, err := config.Load(settings, os.ReadFile)
 	if err != nil {

@@ -66,7 +66,7 @@ func newStack(t *testing.T) *Stack {
 	t.Helper()
 	waitLonger()
 	s := &Stack{T: t, Key: APIKey, Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{
-		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
+		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
 	t.Cleanup(s.checkLog)
 	return s

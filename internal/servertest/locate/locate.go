@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, a browser, a C compiler, Node, Python.
+// Redis, Postgres, PgBouncer, proxies, a browser, a C compiler, Node, Python.
 //
 // internal/servertest starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -51,13 +51,17 @@ var (
 		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
 	// Compiler is the C compiler, which Go's race detector links with.
 	Compiler = Part{"a C compiler", []string{"gcc", "libc6-dev"}, "gcc", findCompiler}
+	// The proxies that operators put in front of replicas.
+	HAProxy = Part{"haproxy", []string{"haproxy"}, "haproxy", firstOf(inPath("haproxy"), atPath("/usr/sbin/haproxy"))}
+	Nginx   = Part{"nginx", []string{"nginx-light"}, "nginx", firstOf(inPath("nginx"), atPath("/usr/sbin/nginx"))}
+	Caddy   = Part{"caddy", []string{"caddy"}, "caddy", inPath("caddy")}
 	// Node and Python run the examples in their languages.
 	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
 	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, Chromium, Compiler, Node, Python}
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
