@@ -266,12 +266,13 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			both(t, func(t *testing.T, w *world) {
 				c.before(w)
 				must(t, w.Refund(t.Context(), "refunded", ann()))
+				at := w.now
 				c.after(w)
 				w.pass(c.rest - µs)
 				used := w.peek(c.rule).Rules[0].Used
 				_, err := w.Take(t.Context(), request("refunded", sliding(IP, 9, time.Hour), c.rule))
 				same(t, "refused 1 µs before the end", errors.Is(err, ErrRefunded), true)
-				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: w.now}}))
+				must(t, w.Record(t.Context(), ann(), c.rule.Window, []Event{{ID: "refunded", At: at}}))
 				same(t, "used", w.peek(c.rule).Rules[0].Used, used)
 				w.pass(µs)
 				d := w.takeID("refunded", c.rule)
@@ -283,4 +284,30 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An ID that is admitted elsewhere after its refund counts: a tombstone keeps out what is not younger than itself.
+func TestAnEventAfterItsRefundCounts(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		record := func(at time.Time, want int) {
+			t.Helper()
+			must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"again", at}}))
+			same(t, "used", w.peek(perHour).Rules[0].Used, want)
+		}
+		for range 2 { // an event that counts is refunded like any other
+			w.takeID("again", perHour)
+			must(t, w.Refund(t.Context(), "again", ann()))
+			gone := w.now
+			w.pass(20 * time.Second)
+			record(gone, 0)
+			must(t, w.Record(t.Context(), ann(), time.Second, []Event{{"again", gone.Add(µs)}})) // later, and too old for the bucket
+			_, err := w.Take(t.Context(), request("again", perHour))
+			same(t, "refused", errors.Is(err, ErrRefunded), true)
+			record(gone.Add(µs), 1)
+			same(t, "its repetition is admitted", w.takeID("again", perHour).Admitted, true)
+			same(t, "used", w.peek(perHour).Rules[0].Used, 1)
+			must(t, w.Refund(t.Context(), "again", ann()))
+			w.pass(time.Minute)
+		}
+	})
 }

@@ -113,9 +113,12 @@ func (b *bucket) instantOf(id string) (int64, bool) {
 	return 0, false
 }
 
-// add inserts the event at its instant; an event with the same ID is replaced.
+// add inserts the event at its instant; it replaces an event or tombstone with the same ID.
 func (b *bucket) add(id string, at int64) {
 	b.remove(id)
+	if b.refunds != nil {
+		delete(b.refunds.until, id)
+	}
 	i, _ := slices.BinarySearch(b.times, at+1)
 	b.times = slices.Insert(b.times, i, at)
 	b.ids = slices.Insert(b.ids, i, id)

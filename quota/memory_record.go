@@ -44,7 +44,7 @@ func (m *Memory) Restore(_ context.Context, h History) error {
 	return nil
 }
 
-// record adds the events that still count and are not refunded. had: the bucket already had at least one of them; lacked: at least
+// record adds the events that still count and were not refunded since. had: the bucket already had at least one of them; lacked: at least
 // one was missing.
 func (b *bucket) record(h History, now int64) (had, lacked bool) {
 	for _, e := range h.Events {
@@ -55,7 +55,7 @@ func (b *bucket) record(h History, now int64) (had, lacked bool) {
 		switch {
 		case old && moves:
 			b.remove(e.ID)
-		case old || b.refunded(e.ID, now):
+		case old || b.refunded(e.ID, now) && at <= b.refunds.until[e.ID]-tombstone.Microseconds():
 		default:
 			had, lacked = had || known, lacked || !known
 			if moves {

@@ -150,7 +150,13 @@ func (n *naive) record(h History, now time.Time) (takenOut int) {
 			e.At = now
 		}
 		other := !known || e.At.After(at) || h.Skew > 0 && at.Sub(e.At) > h.Skew
-		if other && !n.refunded(h.Bucket, e.ID, now) {
+		if gone := n.gone[h.Bucket]; n.refunded(h.Bucket, e.ID, now) {
+			if !e.At.After(gone[e.ID].Add(-time.Minute)) || now.Sub(e.At) >= h.Keep {
+				continue
+			}
+			delete(gone, e.ID)
+		}
+		if other {
 			n.bucket(h.Bucket)[e.ID] = e.At // counts nowhere if it is too old
 		}
 	}

@@ -204,12 +204,12 @@ type Limiter interface {
 	Peek(ctx context.Context, req Request) (Decision, error)
 
 	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket that never had the ID. Meanwhile
-	// Take returns ErrRefunded for the ID and Record skips it, so a late copy of its Take cannot count it again.
+	// Take returns ErrRefunded for the ID and Record skips its events of before the refund, so a late copy of its Take cannot count it again.
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is LongestKeep of the
-	// bucket's rules. Events older than keep and refunded IDs are skipped; an ID that the bucket counts already gets the later
+	// bucket's rules. Events older than keep or than their refund are skipped; an ID that the bucket counts already gets the later
 	// instant, and an event from the future the present one. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 

@@ -3,7 +3,7 @@
 -- KEYS: the bucket, and its family, unless the mapping is ''. ARGV: how long it keeps events; the epoch for which to mark it as complete, 0
 -- for no mark; how long it is in doubt if it lacked an event, 0 for never; by how much its instant of an event may be later than the one
 -- given here, 0 for any time; the instant up to which events that are not given here are taken out, 0 to take none out; the caller's
--- mapping; its clocks; then the ID and the instant of each event.
+-- mapping; its clocks; how long a tombstone lasts; then the ID and the instant of each event.
 local key, keep, epoch, doubt_for, skew, settled, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, clock()
 local since, before = 0, 0
 if KEYS[2] then
@@ -15,9 +15,12 @@ if newest and newest > now then
 end
 prune(key, keep, now, call('ZSCORE', key, ''))
 local had, lacked, given, foreign = doubt_for == 0, false, {}, false
-for a = 8, #ARGV, 2 do
+for a = 9, #ARGV, 2 do
   local id, at = ARGV[a], math.min(tonumber(ARGV[a + 1]), now)
   local counted = tonumber(call('ZSCORE', key, id)) -- negative: refunded
+  if counted and counted < 0 and at > -counted - ARGV[8] then
+    counted = nil -- admitted again since
+  end
   given[id] = true
   local moves = not counted or counted <= at or skew > 0 and counted - at > skew
   if at > now - keep and (counted or 0) >= 0 then

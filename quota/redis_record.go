@@ -45,7 +45,8 @@ func (h History) settled() int64 {
 
 func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch int64, settled int64) error {
 	d := divisionOf(h.Bucket, h.Mapping, h.Ahead)
-	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled, d.mapping, d.clocks}
+	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled, d.mapping, d.clocks,
+		tombstone.Microseconds()}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}
