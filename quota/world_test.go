@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/servertest"
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // tester is the common part of testing.T and rapid.T, so that rapid can shrink a failing schedule.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/bulkhead"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
@@ -22,6 +21,7 @@ import (
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -91,7 +91,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 // WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be longer than a call: leases, a stop, the
 // wait for a slot. Only apptest calls it, before anything runs.
 func WaitLonger(times int) {
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait, &bulkhead.MaxWait} {
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait, &verification.SlotWait} {
 		*bound *= time.Duration(times)
 	}
 }

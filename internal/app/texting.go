@@ -15,7 +15,6 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/sms"
-	"sendcode/internal/spending"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
@@ -44,12 +43,12 @@ func (a *App) openCarriers() error {
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).URL
 	}
-	var caps []spending.Cap
+	var caps []outbox.SpendCap
 	for _, c := range a.cfg.SMS.Spend {
-		caps = append(caps, spending.Cap(c))
+		caps = append(caps, outbox.SpendCap(c))
 	}
 	if len(caps) > 0 {
-		options.Reserve = spending.New(a.log, caps, a.logger, a.metrics.SpendRefused).Reserve
+		options.Reserve = outbox.NewBudget(a.log, caps, a.logger, a.metrics.SpendRefused).Reserve
 	}
 	carriers := sms.NewCarriers(routes, options)
 	a.metrics.RegisterCarriers(carriers.Health)

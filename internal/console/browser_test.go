@@ -19,7 +19,6 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
-	"sendcode/internal/servertest/axe"
 	"sendcode/internal/store"
 )
 
@@ -30,7 +29,7 @@ func TestInABrowser(t *testing.T) {
 	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that starts it
 		t.Fatal(err)
 	}
-	engine, err := axe.Load(browser)
+	engine, err := pagetest.LoadAxe(browser)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
-	"sendcode/internal/servertest/axe"
 )
 
 // window is a real browser's in front of a console, in the zone of Shanghai.
@@ -26,7 +25,7 @@ type window struct {
 	*rig
 	ctx  context.Context
 	site *httptest.Server
-	axe  *axe.Engine
+	axe  *pagetest.Axe
 
 	mu       sync.Mutex
 	problems []string // what the browser complained about: refused by the policy, failed to load, thrown
@@ -40,7 +39,7 @@ const logout = `form[action="/admin/logout"] button`
 // chromium is the browser that the tests share, and axe-core as it has it.
 type chromium struct {
 	context.Context
-	axe *axe.Engine
+	axe *pagetest.Axe
 }
 
 func openWindow(r *rig, browser chromium) *window {

@@ -17,7 +17,6 @@ import (
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/servertest"
-	"sendcode/internal/servertest/axe"
 )
 
 // The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own. They show what no other test can:
@@ -25,7 +24,7 @@ import (
 func TestInABrowser(t *testing.T) {
 	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
-	engine, err := axe.Load(browser)
+	engine, err := pagetest.LoadAxe(browser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func TestInABrowser(t *testing.T) {
 			test(t, browser)
 		})
 	}
-	for name, test := range map[string]func(*testing.T, context.Context, *axe.Engine){
+	for name, test := range map[string]func(*testing.T, context.Context, *pagetest.Axe){
 		"a widget in one accent": oneAccentColoursAWidget, "every other page can be used": everyOtherPage,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/recipient"
-	"sendcode/internal/servertest/axe"
 )
 
 // faults is a function of what holds the card. It lists what axe does not find: what scrolls sideways, cannot be hit or reached, has a border
@@ -74,7 +73,7 @@ const faults = `((scope) => {
 
 // everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and at 1280 in light ones: in turns in one
 // of four languages, of which one is written from right to left.
-func everyState(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.State) {
+func everyState(t *testing.T, browser context.Context, engine *pagetest.Axe, states []pagetest.State) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "status of"                 // 503 of an outage, 429 of a limit
 	var shown atomic.Pointer[pagetest.World] // all at one address, so that the browser keeps scripts and styles
@@ -110,7 +109,7 @@ func lookOf(n int) pagetest.Look {
 }
 
 // fits: the nth state can be used in both looks, and axe-core finds nothing wrong with a part of it in one of them.
-func (b *tab) fits(engine *axe.Engine, name string, look pagetest.Look, n int, part string) {
+func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, n int, part string) {
 	b.Helper()
 	for i, look := range look.WideAndDark() {
 		b.do(look.Apply())
@@ -124,7 +123,7 @@ func (b *tab) fits(engine *axe.Engine, name string, look pagetest.Look, n int, p
 }
 
 // accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
-func (b *tab) accessible(engine *axe.Engine, name string, look pagetest.Look, part string) {
+func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, part string) {
 	b.Helper()
 	found, err := engine.Violations(b.ctx, part)
 	if err != nil {
@@ -136,7 +135,7 @@ func (b *tab) accessible(engine *axe.Engine, name string, look pagetest.Look, pa
 }
 
 // everyOtherPage is those beside the page that asks for codes: the dev mailbox, and a page that explains a problem.
-func everyOtherPage(t *testing.T, browser context.Context, engine *axe.Engine) {
+func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w, mails := world(t), &box{}
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so

@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/servertest/axe"
 	"sendcode/internal/store"
 )
 
@@ -151,7 +150,7 @@ func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromed
 }
 
 // oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be read, whichever it is.
-func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *axe.Engine) {
+func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
 		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en", Still: true}
 		b, s := embeddedBeside(t, browser, accepting(t), look, tag(""), `send-code { --accent: `+accent+` }`)

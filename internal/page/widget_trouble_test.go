@@ -16,7 +16,6 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/servertest/axe"
 )
 
 // aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks for nothing.
@@ -90,7 +89,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 }
 
 // everyStateOfAWidget can be used as everyState of the page.
-func everyStateOfAWidget(t *testing.T, browser context.Context, engine *axe.Engine, states []pagetest.WidgetState) {
+func everyStateOfAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe, states []pagetest.WidgetState) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "e" // refusals and outages are in the console too; what is wrong is searched for below
 	b.root = `document.querySelector('send-code').shadowRoot`

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // Redis has no setting for its clock and nothing between it and us can change what its scripts read. libfaketime can't

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // recorder stands in for a test and notes how it would have ended.

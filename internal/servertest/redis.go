@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // Patiently is the part of a client's URL that has it wait for a server on a busy machine.

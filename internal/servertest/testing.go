@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // Chromium returns the path of a browser's program.

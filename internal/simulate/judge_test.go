@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/history"
+	history "sendcode/internal/historytest"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"

@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sendcode/internal/bulkhead"
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
@@ -54,7 +53,7 @@ type asked struct {
 	longCode  bool        // a new code has at least LongCode characters
 	locale    string      // canonical
 	own       State       // state of the verification that a resend names; empty: not a resend
-	slot      *bulkhead.Slot
+	slot      *slot
 }
 
 // Bounds of a request's free texts, in characters.

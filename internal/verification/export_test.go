@@ -1,10 +1,17 @@
 package verification
 
 // Exported for the tests of the use cases.
-const LockoutRemembered = lockoutRemembered
+const (
+	LockoutRemembered = lockoutRemembered
+	MaxConcurrent     = maxConcurrent
+)
 
 // ClaimLease is how long a claimed key stays claimed.
 var ClaimLease = claimLease()
 
-// Lines is how many recipients have a line.
-func (s *Service) Lines() int { return s.recipients.Len() }
+// Queues is how many recipients have requests now.
+func (s *Service) Queues() int {
+	s.recipients.mu.Lock()
+	defer s.recipients.mu.Unlock()
+	return len(s.recipients.queues)
+}

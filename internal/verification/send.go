@@ -32,10 +32,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient]); err != nil { // no slot in time, or the client hung up
+	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient]); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
-	defer a.slot.ReleaseLater()
+	defer a.slot.releaseLater()
 	c, err := s.claimKey(ctx, a)
 	if err != nil {
 		return Answer{}, err
@@ -147,7 +147,7 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
 func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
-	a.slot.ReleaseNow()
+	a.slot.releaseNow()
 	outcome := "admitted"
 	if d.Clock == store.LogClock {
 		outcome = "admitted_by_database_alone"

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/bulkhead"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/outbox"
@@ -86,19 +85,19 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		began := time.Now()
-		const attackers = 5 * bulkhead.MaxConcurrent
+		const attackers = 5 * verification.MaxConcurrent
 		answered := make(chan bool, attackers)
 		for range attackers {
 			go func() { r.RefuseTo(vtest.Ana); answered <- true }()
 		}
 		synctest.Wait()
-		r.Want("answers at once", len(answered), bulkhead.MaxConcurrent)
+		r.Want("answers at once", len(answered), verification.MaxConcurrent)
 		for i := range 50 {
 			r.SendTo(vtest.NthAddress(i))
 		}
 		r.Want("others waited", time.Since(began), "0s")
 		r.Sleep(time.Minute)
-		r.WantLine("lines that are kept, answers", vtest.Line(0, attackers), r.Svc.Lines(), len(answered))
+		r.WantLine("queues that are kept, answers", vtest.Line(0, attackers), r.Svc.Queues(), len(answered))
 	})
 }
 
@@ -107,12 +106,12 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
-		for range 2 * bulkhead.MaxConcurrent {
+		for range 2 * verification.MaxConcurrent {
 			r.MailServer.Answer(vtest.Hang(release))
 			go func() { _ = r.SendError(vtest.AskFor(vtest.Ana, vtest.Waiting(10*time.Second))) }()
 			synctest.Wait()
 		}
-		r.WantLine("lines, and the time", "0 0s", r.Svc.Lines(), time.Since(began))
+		r.WantLine("queues, and the time", "0 0s", r.Svc.Queues(), time.Since(began))
 		close(release)
 		r.Sleep(11 * time.Second)
 	})

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/bulkhead"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -101,7 +100,7 @@ type Parts struct {
 // Service runs the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
-	recipients *bulkhead.Bulkhead
+	recipients *bulkhead
 	lockouts   lockouts
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
@@ -110,7 +109,7 @@ type Service struct {
 
 // New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
-	return &Service{Parts: p, recipients: bulkhead.New()}
+	return &Service{Parts: p, recipients: newBulkhead()}
 }
 
 // Kind says how a caller is authenticated, and so what it may see.

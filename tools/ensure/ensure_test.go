@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 // What is missing is installed where that is possible; elsewhere the command is told, and why installing failed.

@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 func main() {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 const folder = "screenshots"

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 	"sendcode/internal/servertest"
-	"sendcode/internal/servertest/locate"
+	"sendcode/tools/ensure/locate"
 )
 
 const deploy = "../../../deploy"

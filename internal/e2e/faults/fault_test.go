@@ -17,7 +17,7 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/history"
+	history "sendcode/internal/historytest"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 )

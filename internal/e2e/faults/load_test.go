@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/app/apptest"
-	"sendcode/internal/history"
+	history "sendcode/internal/historytest"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/quota"

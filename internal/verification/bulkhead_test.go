@@ -1,4 +1,4 @@
-package bulkhead
+package verification
 
 import (
 	"context"
@@ -12,38 +12,38 @@ import (
 
 func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		l := New()
-		var slots []*Slot
-		for range MaxConcurrent {
-			next, err := l.Acquire(t.Context(), "ana")
+		l := newBulkhead()
+		var slots []*slot
+		for range maxConcurrent {
+			next, err := l.acquire(t.Context(), "ana")
 			if err != nil {
 				t.Fatal(err)
 			}
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.Acquire(t.Context(), "ana"); !errors.Is(err, ErrTimeout) || time.Since(began) != MaxWait {
+		if _, err := l.acquire(t.Context(), "ana"); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.Acquire(gone, "ana"); !errors.Is(err, ErrTimeout) || time.Since(began) != time.Second {
+		if _, err := l.acquire(gone, "ana"); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		slots[0].ReleaseNow() // at once, and only once
-		slots[0].ReleaseLater()
+		slots[0].releaseNow() // at once, and only once
+		slots[0].releaseLater()
 		began = time.Now()
-		next, err := l.Acquire(t.Context(), "ana")
+		next, err := l.acquire(t.Context(), "ana")
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
-		next.ReleaseLater()
-		if _, err := l.Acquire(t.Context(), "ana"); err != nil || time.Since(began) != ReleaseDelay {
+		next.releaseLater()
+		if _, err := l.acquire(t.Context(), "ana"); err != nil || time.Since(began) != releaseDelay {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
-			held.ReleaseNow()
+			held.releaseNow()
 		}
 		servertest.Same(t, "slots are taken", l.queues["ana"].used, 1)
 	})
@@ -52,15 +52,15 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 // Requests that came together do not continue together: slots are freed one by one, at the same rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		l := New()
+		l := newBulkhead()
 		began := time.Now()
 		entered := map[time.Duration]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range 8 * MaxConcurrent {
+		for range 8 * maxConcurrent {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
-					next, err := l.Acquire(t.Context(), "ana")
+					next, err := l.acquire(t.Context(), "ana")
 					if err != nil {
 						t.Error(err)
 						return
@@ -68,7 +68,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 					mu.Lock()
 					entered[time.Since(began)]++
 					mu.Unlock()
-					next.ReleaseLater()
+					next.releaseLater()
 				}
 			})
 		}
@@ -82,7 +82,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 				requests += n
 			}
 		}
-		if entered[0] != MaxConcurrent || requests < 950 || requests > 1000+MaxConcurrent {
+		if entered[0] != maxConcurrent || requests < 950 || requests > 1000+maxConcurrent {
 			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})

@@ -1,9 +1,4 @@
-// Package axe looks for what keeps people out of a page, with axe-core, in the browser of a test.
-//
-// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a
-// machine that can run the browser's tests can run these, with nothing more to fetch and no code of others in this repository. A
-// browser without it fails the test.
-package axe
+package pagetest
 
 import (
 	"context"
@@ -16,22 +11,26 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Engine is the axe-core that a browser brings.
-type Engine struct {
+// Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
+//
+// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a
+// machine that can run the browser's tests can run these, with nothing more to fetch and no code of others in this repository. A
+// browser without it fails the test.
+type Axe struct {
 	Version string
 	source  string
 }
 
-// bundle is the script of Chromium's developer tools that has axe-core in it, as one text.
-const bundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
+// axeBundle is the script of Chromium's developer tools that has axe-core in it, as one text.
+const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
 
-// opening is how that text begins.
-const opening = "/*! axe v"
+// axeOpening is how that text begins.
+const axeOpening = "/*! axe v"
 
-// Load takes the engine out of the browser of a tab, which it leaves at an empty page.
-func Load(tab context.Context) (*Engine, error) {
-	if err := chromedp.Do(tab, chromedp.Navigate(bundle)); err != nil {
-		return nil, fmt.Errorf("axe: the browser shows no %s: %w", bundle, err)
+// LoadAxe takes the engine out of the browser of a tab, which it leaves at an empty page.
+func LoadAxe(tab context.Context) (*Axe, error) {
+	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
+		return nil, fmt.Errorf("axe: the browser shows no %s: %w", axeBundle, err)
 	}
 	script, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.textContent`))
 	if err != nil {
@@ -44,21 +43,21 @@ func Load(tab context.Context) (*Engine, error) {
 	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
 		return nil, err
 	}
-	e := &Engine{}
+	e := &Axe{}
 	if e.source, err = chromedp.Run(tab, chromedp.Evaluate[string](text)); err != nil {
 		return nil, fmt.Errorf("axe: the browser's copy cannot be read: %w", err)
 	}
-	e.Version, _, _ = strings.Cut(strings.TrimPrefix(e.source, opening), "\n")
+	e.Version, _, _ = strings.Cut(strings.TrimPrefix(e.source, axeOpening), "\n")
 	return e, nil
 }
 
-var errNone = errors.New("axe: the browser brings no axe-core")
+var errNoAxe = errors.New("axe: the browser brings no axe-core")
 
 // quotedSource returns the literal in a script that holds axe-core, with its quotes.
 func quotedSource(script string) (string, error) {
-	at := strings.Index(script, opening)
+	at := strings.Index(script, axeOpening)
 	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {
-		return "", errNone
+		return "", errNoAxe
 	}
 	quote := script[at-1]
 	for i := at; i < len(script); i++ {
@@ -69,24 +68,24 @@ func quotedSource(script string) (string, error) {
 			return script[at-1 : i+1], nil
 		}
 	}
-	return "", errNone
+	return "", errNoAxe
 }
 
-// rules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good practice.
-const rules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
+// axeRules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good practice.
+const axeRules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
 
 // ServeHTTP answers with the script. A page that has loaded it from an address is ready in a seventh of the time that Violations needs to
 // bring it, since browsers keep what they compiled.
-func (e *Engine) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (e *Axe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 	_, _ = io.WriteString(w, e.source)
 }
 
 // Violations says what is wrong with the page in a tab, or with the part that a selector names, one line each: the rule, and where.
-func (e *Engine) Violations(tab context.Context, part string) ([]string, error) {
+func (e *Axe) Violations(tab context.Context, part string) ([]string, error) {
 	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
-		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, rules)
+		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, axeRules)
 	if there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`typeof axe === "object"`)); err != nil || !there {
 		if _, err := chromedp.Run(tab, chromedp.Evaluate[string](e.source+`; axe.version`)); err != nil {
 			return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)

@@ -1,5 +1,4 @@
-// Package spending keeps text messages below the caps on what they may cost.
-package spending
+package outbox
 
 import (
 	"context"
@@ -13,26 +12,26 @@ import (
 	"sendcode/quota"
 )
 
-// Cap is the most that text messages may cost in a day or a month, in UTC.
-type Cap struct {
+// SpendCap is the most that text messages may cost in a day or a month, in UTC.
+type SpendCap struct {
 	Name  string      // unique
 	Scope quota.Scope // quota.App or quota.Country: the cap applies to each app or country separately; else to all messages together
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
 }
 
-// Ledger is the part of the log that counts what was spent.
+// Ledger counts spent amounts. Implementation: sqldb.DB.
 type Ledger interface {
 	Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
 	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
 
-// Budget charges the cost of text messages to the log before they go to a carrier. The log's own statement decides, so parallel sends of
-// all replicas never exceed a cap; while the log is unavailable, no text message is sent. After a crash between charge and message, the
+// Budget charges the cost of text messages to the database before they go to a carrier. Its statement decides, so parallel sends of
+// all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message, the
 // cost stays charged: a cap is reached early, never late.
 type Budget struct {
 	ledger  Ledger
-	caps    []Cap
+	caps    []SpendCap
 	logger  *slog.Logger
 	stopped func(spendCap string)
 
@@ -45,13 +44,13 @@ const (
 	maxTold = 10_000
 )
 
-// New returns spending caps; stopped is called for each message that a cap refused.
-func New(ledger Ledger, caps []Cap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
+// NewBudget returns a Budget; stopped is called for each message that a cap refused.
+func NewBudget(ledger Ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 
 // Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that refunds it. If a cap refuses the message or
-// the log does not answer, nothing is charged: the function is nil and the error says why.
+// the database does not answer, nothing is charged: the function is nil and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -92,7 +91,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 	return all, names
 }
 
-// refund refunds a charge. If the log fails, the amount stays spent.
+// refund refunds a charge. If the database fails, the amount stays spent.
 func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()

@@ -1,8 +1,8 @@
-// Package history judges a run of the service by what its users saw: requests with their answers, and messages that arrived. It knows
+// Package historytest judges a run of the service by what its users saw: requests with their answers, and messages that arrived. It knows
 // nothing of how the service works, and imports no other package of this module, so that a mistake there cannot hide itself here. The
 // way of working is that of Jepsen's checkers (jepsen.io): a request took effect at some instant between its begin and its end, and
 // only what no choice of such instants explains is a violation.
-package history
+package historytest
 
 import (
 	"cmp"

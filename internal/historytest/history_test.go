@@ -1,4 +1,4 @@
-package history_test
+package historytest_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/history"
+	history "sendcode/internal/historytest"
 )
 
 // run is a history that is written down request by request. Each takes 10 ms.

@@ -1,0 +1,101 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Bounds of the queue for one recipient.
+const (
+	maxConcurrent = 32                    // requests for one recipient that are worked on at once
+	releaseDelay  = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
+)
+
+// SlotWait is how long a request waits for a slot.
+var SlotWait = 5 * time.Second
+
+// errNoSlot says that no slot became free within SlotWait, or that ctx ended.
+var errNoSlot = errors.New("verification: no slot became free in time")
+
+// bulkhead keeps many requests for one recipient from delaying the requests for others. Each recipient has a queue with few slots, and a
+// request needs a slot to be worked on. A request that was not admitted keeps its slot a little longer than its answer takes. So each
+// process refuses at most 1,000 requests a second for one recipient, however many come; normal users never wait. Refusing the excess at
+// once would not help, since clients would retry. Safe for concurrent use.
+type bulkhead struct {
+	mu     sync.Mutex
+	queues map[string]*queue // by recipient
+}
+
+func newBulkhead() *bulkhead { return &bulkhead{queues: map[string]*queue{}} }
+
+type queue struct {
+	name  string
+	slots chan struct{}
+	used  int       // requests that hold a slot or wait for one
+	last  time.Time // when the last delayed release happens
+}
+
+// slot is the right to work on one request for a recipient. Only its first release has an effect.
+type slot struct {
+	bulkhead *bulkhead
+	queue    *queue
+	once     sync.Once
+}
+
+// acquire takes a slot for a request, and waits for one if all are taken. The caller must release it. Error: errNoSlot.
+func (b *bulkhead) acquire(ctx context.Context, name string) (*slot, error) {
+	b.mu.Lock()
+	q := b.queues[name]
+	if q == nil {
+		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent)}
+		b.queues[name] = q
+	}
+	q.used++
+	b.mu.Unlock()
+	s := &slot{bulkhead: b, queue: q}
+	select {
+	case q.slots <- struct{}{}:
+		return s, nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, SlotWait)
+	defer cancel()
+	select {
+	case q.slots <- struct{}{}:
+		return s, nil
+	case <-ctx.Done():
+		b.leave(q)
+		return nil, errNoSlot
+	}
+}
+
+// leave ends a request's use of a queue, and deletes the queue if the request was its last one.
+func (b *bulkhead) leave(q *queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if q.used--; q.used == 0 {
+		delete(b.queues, q.name)
+	}
+}
+
+func (s *slot) free() {
+	<-s.queue.slots
+	s.bulkhead.leave(s.queue)
+}
+
+// releaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
+func (s *slot) releaseNow() { s.once.Do(s.free) }
+
+// releaseLater frees the slot of a request that was not admitted, releaseDelay or more from now. The slots of a queue are freed one by
+// one: if requests that came together also continued together, other requests would wait for all of them.
+func (s *slot) releaseLater() {
+	s.once.Do(func() {
+		s.bulkhead.mu.Lock()
+		defer s.bulkhead.mu.Unlock()
+		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/maxConcurrent)
+		s.queue.last = time.Now().Add(wait)
+		time.AfterFunc(wait, s.free)
+	})
+}
