@@ -25,6 +25,7 @@ LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
+RESTARTS ?= 20
 STEPS ?= 100000
 LOSSES ?= 10000
 CODES ?= 10000000
@@ -89,9 +90,10 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
+	go test -run='^TestRollingRestarts$$' -count=1 -v -timeout=60m ./internal/e2e/faults -faults.restarts=$(RESTARTS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m

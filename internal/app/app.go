@@ -32,6 +32,7 @@ import (
 	"sendcode/quota"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/redis/go-redis/v9"
 )
 
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
@@ -45,15 +46,16 @@ type App struct {
 	ids       *store.IDs
 	generated []config.ShownSecret
 
-	log     *sqldb.DB
-	limiter gates.Limiter
-	redis   *quota.Redis // behind the limiter; nil when that is in process
-	clock   string       // of the limiter, when it is in process
-	servers smtp.Servers
-	sender  outbox.Sender    // the servers
-	mailbox *mailbox.Mailbox // nil when a real server is configured
-	carrier outbox.Carrier   // nil without text messages
-	texts   *message.Texts   // with carrier
+	log         *sqldb.DB
+	limiter     gates.Limiter
+	redis       *quota.Redis // behind the limiter, with its client; nil when that is in process
+	redisClient redis.UniversalClient
+	clock       string // of the limiter, when it is in process
+	servers     smtp.Servers
+	sender      outbox.Sender    // the servers
+	mailbox     *mailbox.Mailbox // nil when a real server is configured
+	carrier     outbox.Carrier   // nil without text messages
+	texts       *message.Texts   // with carrier
 	services
 	hooks    *webhook.Deliverer
 	api      *api.API
@@ -158,6 +160,7 @@ func (a *App) Serve(ctx context.Context) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.outbox.Run(background) })
+	work.Go(func() { a.database.Run(background) })
 	work.Go(func() { jobs.Run(background, a.jobs(), jobs.DefaultTick, a.logger) })
 	work.Go(func() { a.watchConfig(background) })
 	work.Go(func() { a.hooks.Run(background) })

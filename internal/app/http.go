@@ -44,9 +44,7 @@ var ErrInterrupted = errors.New("interrupted")
 // listen opens the ports and builds what answers on them: everything on one or, with an admin address, the console and the metrics on
 // another.
 func (a *App) listen() error {
-	a.database = &databaseProbe{ping: a.log.Ping, logger: a.logger, now: a.now}
-	health := server.NewHealth(a.readinessProbes()...)
-	a.health = health
+	health := a.newHealth()
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
 			continue
@@ -86,7 +84,6 @@ func (a *App) listen() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.RegisterLimiter(a.limiterPing())
 	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
 	a.metrics.RegisterClocks(a.gate.ClocksApart)
 	a.metrics.RegisterDatabaseWritable(a.database.Writable)
@@ -120,21 +117,22 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 	return nil
 }
 
-// readinessProbes returns what /readyz checks: without the log nothing can be sent, without Redis the service works with less.
-func (a *App) readinessProbes() []server.Probe {
-	probes := []server.Probe{{Required: true, Check: a.database.Writable}, {Check: a.database.Slow}}
-	if ping := a.limiterPing(); ping != nil {
-		probes = append(probes, server.Probe{Check: ping})
+// newHealth returns what answers /readyz, and registers the gauge of the limiter.
+func (a *App) newHealth() *server.Health {
+	var beats heartbeats
+	var limiterUp func(context.Context) error
+	if a.redis != nil {
+		redis := &server.Recent{Check: func(ctx context.Context) error { return publicRedisReason(a.redis.Ping(ctx)) }}
+		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
 	}
-	return probes
-}
-
-// limiterPing returns a function that asks whether Redis can decide; nil if the limiter is in this process.
-func (a *App) limiterPing() func(context.Context) error {
-	if a.redis == nil {
-		return nil
+	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
+	checks := []func(context.Context) error{a.database.Writable, a.database.Slow}
+	if limiterUp != nil {
+		checks = append(checks, limiterUp)
 	}
-	return func(ctx context.Context) error { return publicRedisReason(a.redis.Ping(ctx)) }
+	a.metrics.RegisterLimiter(limiterUp)
+	a.health = server.NewHealth(checks...)
+	return a.health
 }
 
 // publicRedisReason returns the public reason why Redis does not decide, if its answer tells; else err.

@@ -2,96 +2,203 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe tries in the background whether the database can be written, at most once a second, for /readyz and the metrics. Since all
-// replicas share the database, a wrong "away" would take all of them out of a load balancer: a database that does not answer is away only
-// after three tries in a row. One that answers late is slow, and ready. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A send that was committed in the last two seconds
+// proves it; else a ping tries it, at most once a second. A database that does not answer is away after three pings in a row; what it says
+// itself counts at once. While it is away, /readyz stays 200, since no replica could do better and some requests need no database; unless
+// another replica's writes succeed. Safe for concurrent use.
 type databaseProbe struct {
+	server.Recent
 	ping   func(context.Context) error
-	now    func() time.Time
+	commit func() *sqldb.Commit // the last one; nil: none proves anything
+	beats  heartbeats           // nil: no replica is seen
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	at     time.Time     // of the last try
-	trying chan struct{} // closed when the present try ends; nil: there is none
-	misses int           // tries in a row without an answer
-	slow   bool          // the last try took slowAfter or longer
-	err    error         // a *server.Reason; nil: it can be written
+	pinged time.Time      // when the last ping began
+	misses int            // pings in a row without an answer
+	wrote  time.Time      // when a write last succeeded
+	slow   bool           // it took slowAfter or longer; until one takes less than half of that
+	reason *server.Reason // why it can't be written; nil: it can
+	beaten time.Time      // wrote, as of the last heartbeat
+	seen   string         // the last heartbeat that was read since the database is away; "": none
+	others time.Time      // when another replica's heartbeat was last found to have changed
 }
 
 const (
-	recheckAfter   = time.Second
-	slowAfter      = 250 * time.Millisecond
+	provenFor      = 2 * time.Second
+	pingAnyway     = 10 * time.Second // a commit says nothing of the schema
+	slowAfter      = server.RecentWait
 	missesTillAway = 3
+	beatEvery      = time.Second
+	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write
 )
 
-// Writable returns nil if the database takes writes, else a *server.Reason. It begins a try if the last one was a second ago, waits for it
-// for 250 ms, and returns what is known then.
-func (p *databaseProbe) Writable(ctx context.Context) error {
-	p.mu.Lock()
-	if p.trying == nil && p.now().Sub(p.at) >= recheckAfter {
-		p.at, p.trying = p.now(), make(chan struct{})
-		go p.try(context.WithoutCancel(ctx), p.trying)
-	}
-	trying := p.trying
-	p.mu.Unlock()
-	if trying != nil {
-		select {
-		case <-trying:
-		case <-time.After(slowAfter):
-		case <-ctx.Done():
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
+func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats, logger *slog.Logger) *databaseProbe {
+	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
+	p.Check = p.check
+	return p
 }
 
-// Slow returns a *server.Reason if the database answers, but late.
-func (p *databaseProbe) Slow(context.Context) error {
+// Writable returns nil if the database can be written, as far as is known after server.RecentWait, else a *server.Reason.
+func (p *databaseProbe) Writable(ctx context.Context) error {
+	_ = p.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err != nil || !p.slow {
+	if p.reason == nil {
 		return nil
 	}
-	return &server.Reason{Word: "database_slow", Text: "The database answers slowly.", Err: errors.New("slow")}
+	r := *p.reason
+	if time.Since(p.others) < beatFor {
+		r.Unready, r.Text = true, r.Text+" Another replica can write."
+	}
+	return &r
 }
 
-// try pings once and keeps the result.
-func (p *databaseProbe) try(ctx context.Context, ended chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-	defer cancel()
-	began := time.Now()
-	reason := unwritableReason(p.ping(ctx))
-	took := time.Since(began)
+// check asks once whether the database can be written.
+func (p *databaseProbe) check(ctx context.Context) error {
+	p.mu.Lock()
+	well := p.reason == nil && time.Since(p.pinged) < pingAnyway
+	p.mu.Unlock()
+	if c := p.commit(); well && c != nil && time.Since(c.At) < provenFor {
+		p.note(nil, c.Took)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		began := time.Now()
+		err := p.ping(ctx)
+		p.mu.Lock()
+		p.pinged = began
+		p.mu.Unlock()
+		p.note(unwritableReason(err), time.Since(began))
+	}
+	return nil
+}
+
+// note keeps the result of a write.
+func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer close(ended)
-	p.trying = nil
-	p.slow = took >= slowAfter
+	switch {
+	case reason == nil && !p.slow && took >= slowAfter:
+		p.slow = true
+		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds())
+	case reason == nil && p.slow && took < slowAfter/2:
+		p.slow = false
+		p.logger.Info("database fast again")
+	}
 	if reason == nil || reason.Word != unreachable {
 		p.misses = 0
 	} else if p.misses++; p.misses < missesTillAway {
 		return
 	}
 	switch {
-	case reason != nil && p.err == nil:
-		p.logger.Error("database not writable: nothing is sent", "error", reason)
-	case reason == nil && p.err != nil:
+	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
+		p.logger.Error("database not writable: nothing is sent; see docs/operations.md, When a part is away", "error", reason)
+	case reason == nil && p.reason != nil:
 		p.logger.Info("database writable again")
 	}
-	p.err = nil
-	if reason != nil {
-		p.err = reason
+	if p.reason = reason; reason == nil {
+		p.wrote = time.Now()
 	}
+}
+
+// Slow returns a *server.Reason if the database can be written, but late.
+func (p *databaseProbe) Slow(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reason != nil || !p.slow {
+		return nil
+	}
+	return &server.Reason{Word: "database_slow", Text: "The database answers slowly.", Err: errors.New("slow")}
+}
+
+// Run beats, and looks for others' heartbeats, until ctx ends.
+func (p *databaseProbe) Run(ctx context.Context) {
+	ticks := time.NewTicker(beatEvery)
+	defer ticks.Stop()
+	for p.beats != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			_ = p.Get(ctx)
+			p.beat(ctx)
+		}
+	}
+}
+
+// beat tells other replicas of a write since the last heartbeat. While the database is away, it looks whether a heartbeat of another replica
+// is there that was not there before, so no clocks are compared. Without an answer of Redis nothing is known of others.
+func (p *databaseProbe) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, beatEvery)
+	defer cancel()
+	p.mu.Lock()
+	away, wrote, beaten := p.reason != nil, p.wrote, p.beaten
+	p.mu.Unlock()
+	if !away {
+		if wrote.After(beaten) && p.beats.Write(ctx) == nil {
+			beaten = wrote
+		}
+		p.mu.Lock()
+		p.beaten, p.seen, p.others = beaten, "", time.Time{}
+		p.mu.Unlock()
+		return
+	}
+	seen, err := p.beats.Read(ctx)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen != "" && seen != p.seen {
+		if p.others.IsZero() {
+			p.logger.Error("another replica can write to the database, this one can't: /readyz is 503 until it can; compare their networks and settings")
+		}
+		p.others = time.Now()
+	}
+	p.seen = seen
+}
+
+// heartbeats tell replicas that the writes of another succeed.
+type heartbeats interface {
+	Write(context.Context) error
+	// Read returns the last heartbeat, different from all earlier ones; "none" before the first.
+	Read(context.Context) (string, error)
+}
+
+// redisHeartbeats keeps the last heartbeat of all replicas in one field of Redis.
+type redisHeartbeats struct{ client redis.UniversalClient }
+
+const beatKey, beatField = RedisPrefix + "{written}", "by"
+
+// Write implements heartbeats.
+func (h redisHeartbeats) Write(ctx context.Context) error {
+	return h.client.HSet(ctx, beatKey, beatField, rand.Text()).Err()
+}
+
+// Read implements heartbeats.
+func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
+	values, err := h.client.HMGet(ctx, beatKey, beatField).Result()
+	if err != nil {
+		return "", err
+	}
+	if beat, ok := values[0].(string); ok {
+		return beat, nil
+	}
+	return "none", nil
 }
 
 const unreachable = "log_unreachable"
@@ -107,7 +214,8 @@ func unwritableReason(err error) *server.Reason {
 	case errors.Is(err, store.ErrReadOnly):
 		reason.Word, reason.Text = "log_read_only", "The database can only be read."
 	case errors.Is(err, store.ErrSchema):
-		reason.Word, reason.Text = "log_schema", "The database has another schema than this program: run sendcode migrate of this version."
+		reason.Word, reason.Unready = "log_schema", true
+		reason.Text = "The database has another schema than this program: run sendcode migrate of this version."
 	case errors.Is(err, store.ErrNoPartition):
 		reason.Word, reason.Text = "log_no_partition", "The log has no partition for the present time."
 	}

@@ -3,15 +3,52 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sendcode/internal/server"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
+
+// played is a database and the heartbeats of a fleet, in a bubble.
+type played struct {
+	err    error         // of a ping
+	late   time.Duration // how long a ping takes
+	pings  atomic.Int32
+	commit *sqldb.Commit
+	beat   atomic.Int32
+	away   bool // Redis
+}
+
+func (d *played) probe() *databaseProbe {
+	ping := func(context.Context) error { d.pings.Add(1); time.Sleep(d.late); return d.err }
+	return newDatabaseProbe(ping, func() *sqldb.Commit { return d.commit }, d, slog.New(slog.DiscardHandler))
+}
+
+func (d *played) Write(context.Context) error { d.beat.Add(1); return nil }
+func (d *played) Read(context.Context) (string, error) {
+	if d.away {
+		return "", errors.New("away")
+	}
+	return fmt.Sprint(d.beat.Load()), nil
+}
+
+// word returns the word of a reason, with a ! if it takes the replica out; "" for none.
+func word(err error) string {
+	r, ok := errors.AsType[*server.Reason](err)
+	switch {
+	case !ok:
+		return ""
+	case r.Unready:
+		return r.Word + "!"
+	}
+	return r.Word
+}
 
 // What the server itself says counts at once; silence only after three tries.
 func TestReasonsOfTheDatabase(t *testing.T) {
@@ -19,21 +56,23 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {store.ErrSchema, "log_schema"}, {errors.New("dial /var/run"), "log_unreachable"}} {
-			var asked atomic.Int32
-			p := databaseProbe{ping: func(context.Context) error { asked.Add(1); return c.err }, logger: slog.New(slog.DiscardHandler), now: time.Now}
+		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"},
+			{store.ErrSchema, "log_schema!"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+			d := played{err: c.err}
+			p := d.probe()
 			for n := 1; n <= missesTillAway; n++ {
 				for range 10 {
-					err := p.Writable(t.Context())
-					if away := c.word != unreachable || n == missesTillAway; away != (err != nil) || away && !strings.HasPrefix(err.Error(), c.word) {
-						t.Errorf("%s at try %d: %v", c.word, n, err)
+					want := c.word
+					if want == unreachable && n < missesTillAway {
+						want = ""
 					}
+					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.Writable(t.Context())), want)
 				}
-				if int(asked.Load()) != n {
-					t.Errorf("asked %d times in try %d", asked.Load(), n)
-				}
-				time.Sleep(recheckAfter)
+				servertest.Same(t, "pings", int(d.pings.Load()), n)
+				time.Sleep(time.Second)
 			}
+			d.err = nil
+			servertest.Same(t, "back", p.Writable(t.Context()), nil)
 		}
 	})
 }
@@ -41,22 +80,87 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 // A database that answers late is slow, and ready; a look waits 250 ms at most.
 func TestASlowDatabaseIsReady(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		late := time.Second
-		p := databaseProbe{ping: func(context.Context) error { time.Sleep(late); return nil }, logger: slog.New(slog.DiscardHandler), now: time.Now}
+		d := played{late: 1200 * time.Millisecond}
+		p := d.probe()
 		for range 20 {
 			began := time.Now()
 			if err := p.Writable(t.Context()); err != nil || time.Since(began) > slowAfter {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
-			time.Sleep(recheckAfter)
+			time.Sleep(time.Second)
 		}
-		if err := p.Slow(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "database_slow") {
-			t.Errorf("slow: %v", err)
+		servertest.Same(t, "a late ping", word(p.Slow(t.Context())), "database_slow")
+		d.late = 0
+		for range 3 {
+			servertest.Same(t, "a ping", p.Writable(t.Context()), nil)
+			time.Sleep(time.Second)
 		}
-		late = 0
-		time.Sleep(recheckAfter)
-		if err := errors.Join(p.Writable(t.Context()), p.Slow(t.Context())); err != nil {
-			t.Error(err)
+		servertest.Same(t, "a fast ping", word(p.Slow(t.Context())), "")
+		d.commit = &sqldb.Commit{At: time.Now(), Took: slowAfter}
+		servertest.Same(t, "a late commit", word(p.Writable(t.Context()))+word(p.Slow(t.Context())), "database_slow")
+	})
+}
+
+// A committed send proves the database for two seconds, but not its schema, and not against what a ping found before.
+func TestACommitProvesTheDatabase(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		d := played{}
+		p := d.probe()
+		look := func() string { defer time.Sleep(time.Second); return word(p.Writable(t.Context())) }
+		look()
+		for range 8 {
+			d.commit = &sqldb.Commit{At: time.Now()}
+			look()
 		}
+		servertest.Same(t, "pings beside commits", int(d.pings.Load()), 1)
+		d.err = store.ErrSchema
+		for range 6 {
+			d.commit = &sqldb.Commit{At: time.Now()}
+			look()
+		}
+		servertest.Same(t, "another schema beside commits", look(), "log_schema!")
+		d.err = nil
+		servertest.Same(t, "mended", look(), "")
+		d.err, d.commit = errors.New("away"), &sqldb.Commit{At: time.Now()}
+		for i, want := range []string{"", "", "", "", unreachable} { // two seconds, and three misses
+			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
+		}
+	})
+}
+
+// A replica is taken out only while another one's writes succeed and its own do not: not where all lose the database at once, and not for its
+// own heartbeats.
+func TestAReplicaThatAloneCannotWrite(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := played{}
+		p := d.probe()
+		go p.Run(ctx)
+		pass := func(n int, others bool) string { // n seconds
+			for range n {
+				if others {
+					d.beat.Add(1)
+				}
+				time.Sleep(time.Second)
+			}
+			return word(p.Writable(t.Context()))
+		}
+		pass(5, false)
+		if n := d.beat.Load(); n < 3 || n > 5 {
+			t.Errorf("%d heartbeats in 5 s", n)
+		}
+		d.err = errors.New("away")
+		pass(1, true) // another one that loses the database a little later
+		servertest.Same(t, "away for all", pass(9, false), "log_unreachable")
+		beats := d.beat.Load()
+		servertest.Same(t, "away here", pass(3, true), "log_unreachable!")
+		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)
+		servertest.Same(t, "still away here", pass(30, true), "log_unreachable!")
+		servertest.Same(t, "then for all", pass(7, false), "log_unreachable")
+		d.away = true
+		servertest.Same(t, "Redis away too", pass(7, true), "log_unreachable")
+		d.away, d.err = false, nil
+		servertest.Same(t, "back", pass(3, true), "")
 	})
 }

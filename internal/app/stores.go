@@ -81,7 +81,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		return err
 	}
 	a.onClose(client.Close)
-	a.redis = quota.NewRedis(client, RedisPrefix)
+	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
 	a.warnRedis(ctx, a.redis)

@@ -13,15 +13,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Probe checks whether one dependency works.
-type Probe struct {
-	Required bool // if it fails, /readyz answers 503 "unavailable"; else 200 "degraded"
-	Check    func(context.Context) error
-}
-
-// Reason is an error of a probe with texts for the answer of /readyz: a stable word, and a sentence without paths and secrets.
+// Reason is an error of a check with texts for the answer of /readyz: a stable word, and a sentence without paths and secrets.
 type Reason struct {
 	Word, Text string
+	Unready    bool // /readyz is 503: another replica can answer better
 	Err        error
 }
 
@@ -30,33 +25,60 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// stateWithReason appends the error's Reason to a state, if it has one.
-func stateWithReason(state string, err error) string {
-	if r, ok := errors.AsType[*Reason](err); ok {
-		return state + ": " + r.Word + ": " + r.Text
-	}
-	return state
+// Recent runs a check in the background, at most once a second, and keeps its result: a part that hangs delays no answer. Safe for concurrent
+// use.
+type Recent struct {
+	Check func(context.Context) error // not with the caller's deadline
+
+	mu      sync.Mutex
+	at      time.Time     // when the last check began
+	running chan struct{} // closed when the present check ends; nil: there is none
+	err     error         // of the last check that ended
 }
 
-// Health answers /livez and /readyz. /livez runs no probe; /readyz runs all, at most once a second.
-type Health struct {
-	probes []Probe
+// How long the result of a Recent is kept, and how long Get waits for a newer one.
+const (
+	fresh      = time.Second
+	RecentWait = 250 * time.Millisecond
+)
 
-	mu       sync.Mutex
-	at       time.Time
-	status   int
-	body     string
+// Get returns the result of the last check. If that began a second ago, it begins another one, and waits for it for RecentWait.
+func (r *Recent) Get(ctx context.Context) error {
+	r.mu.Lock()
+	if r.running == nil && time.Since(r.at) >= fresh {
+		r.at, r.running = time.Now(), make(chan struct{})
+		go r.run(context.WithoutCancel(ctx), r.running)
+	}
+	running := r.running
+	r.mu.Unlock()
+	if running != nil {
+		select {
+		case <-running:
+		case <-time.After(RecentWait):
+		case <-ctx.Done():
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *Recent) run(ctx context.Context, ended chan struct{}) {
+	err := r.Check(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.running = err, nil
+	close(ended)
+}
+
+// Health answers /livez, which checks nothing, and /readyz.
+type Health struct {
+	checks   []func(context.Context) error // each answers soon
 	stopping atomic.Bool
 }
 
-// fresh is how long an answer of /readyz is reused; probeTimeout bounds all probes together.
-const (
-	fresh        = time.Second
-	probeTimeout = time.Second
-)
-
-// NewHealth makes a Health with these probes.
-func NewHealth(probes ...Probe) *Health { return &Health{probes: probes} }
+// NewHealth makes a Health with these checks. One that fails makes /readyz "degraded", or 503 if its Reason says so.
+func NewHealth(checks ...func(context.Context) error) *Health { return &Health{checks: checks} }
 
 // EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.
 func (h *Health) EndConnections(next http.Handler) http.Handler {
@@ -80,41 +102,31 @@ func (h *Health) Register(e *echo.Echo) {
 // MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// readiness returns the status and body of /readyz. It runs the probes, unless they ran within the last second: then it returns their
-// result again. While the server stops, it returns 503.
-func (h *Health) readiness(ctx context.Context) (int, string) {
+// readiness returns the status and body of /readyz, with a line for each part that is not well. It runs all checks at once.
+func (h *Health) readiness(ctx context.Context) (status int, body string) {
 	if h.stopping.Load() {
 		return http.StatusServiceUnavailable, "stopping"
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.at) < fresh {
-		return h.status, h.body
-	}
-	h.status, h.body = h.runProbes(context.WithoutCancel(ctx))
-	h.at = time.Now()
-	return h.status, h.body
-}
-
-// runProbes runs all probes at once.
-func (h *Health) runProbes(ctx context.Context) (int, string) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	errs := make([]error, len(h.probes))
+	errs := make([]error, len(h.checks))
 	var wg sync.WaitGroup
-	for i, p := range h.probes {
-		wg.Go(func() { errs[i] = p.Check(ctx) })
+	for i, check := range h.checks {
+		wg.Go(func() { errs[i] = check(ctx) })
 	}
 	wg.Wait()
-	var degraded []string
-	for i, p := range h.probes {
-		switch {
-		case errs[i] == nil:
-		case p.Required:
-			return http.StatusServiceUnavailable, stateWithReason("unavailable", errs[i])
-		default:
-			degraded = append(degraded, stateWithReason("degraded", errs[i]))
+	status = http.StatusOK
+	var lines []string
+	for _, err := range errs {
+		if err == nil {
+			continue
 		}
+		line := "degraded"
+		if r, ok := errors.AsType[*Reason](err); ok {
+			if r.Unready {
+				status, line = http.StatusServiceUnavailable, "unavailable"
+			}
+			line += ": " + r.Word + ": " + r.Text
+		}
+		lines = append(lines, line)
 	}
-	return http.StatusOK, cmp.Or(strings.Join(degraded, "\n"), "ok")
+	return status, cmp.Or(strings.Join(lines, "\n"), "ok")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/servertest"
@@ -19,15 +20,12 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, broken, 200, "degraded"},
-		{"redis refuses", nil, &Reason{"redis_no_permission", "Too few rights.", broken}, 200, "degraded: redis_no_permission: Too few rights."},
-		{"log away", broken, nil, 503, "unavailable"},
-		{"log full", &Reason{"log_full", "No room.", broken}, broken, 503, "unavailable: log_full: No room."},
-		{"both away", broken, broken, 503, "unavailable"},
+		{"redis refuses", nil, &Reason{"redis_no_permission", "Too few rights.", false, broken}, 200, "degraded: redis_no_permission: Too few rights."},
+		{"log away", &Reason{"log_full", "No room.", false, broken}, broken, 200, "degraded: log_full: No room.\ndegraded"},
+		{"log away here alone", &Reason{"log_full", "No room.", true, broken}, broken, 503, "unavailable: log_full: No room.\ndegraded"},
 	} {
 		e, _ := testServer(t)
-		h := NewHealth(
-			Probe{Check: func(context.Context) error { return c.redis }},
-			Probe{Required: true, Check: func(context.Context) error { return c.log }})
+		h := NewHealth(func(context.Context) error { return c.log }, func(context.Context) error { return c.redis })
 		h.Register(e)
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
@@ -38,25 +36,26 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
+// A check that hangs delays no answer, runs once at a time, and is heard when it ends.
+func TestRecent(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		looks := 0
-		h := NewHealth(Probe{Required: true, Check: func(ctx context.Context) error {
-			looks++
-			<-ctx.Done() // a part that hangs
-			return ctx.Err()
-		}})
-		began := time.Now()
+		looks, away := 0, errors.New("away")
+		hanging := make(chan struct{})
+		r := Recent{Check: func(context.Context) error { looks++; <-hanging; return away }}
 		for range 10 {
-			if status, _ := h.readiness(t.Context()); status != 503 {
-				t.Errorf("%d", status)
+			began := time.Now()
+			if err := r.Get(t.Context()); err != nil || time.Since(began) != RecentWait {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			time.Sleep(fresh)
+		}
+		close(hanging)
+		synctest.Wait()
+		for range 10 {
+			if err := r.Get(t.Context()); err != away {
+				t.Error(err)
 			}
 		}
-		if looks != 1 || time.Since(began) > 2*probeTimeout {
-			t.Errorf("%d looks in %v", looks, time.Since(began))
-		}
-		time.Sleep(fresh)
-		h.readiness(t.Context())
-		servertest.Same(t, "looks after a second", looks, 2)
+		servertest.Same(t, "checks", looks, 2)
 	})
 }

@@ -40,17 +40,26 @@ func TestRedisAway(t *testing.T) {
 	s.Admits(0, 20, "before@example.com")
 }
 
+// Without Postgres sends, checks and looks are 503. What needs no database still answers, so /readyz stays 200, and says so.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnOwnPostgres(t).Start(1)
+	s := apptest.OnOwnPostgres(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}]}\n").Start(2)
 	first := s.Ask(0, "before@example.com")
 	s.AwaitMail("before@example.com", 1)
 	s.Postgres.Stop()
 	s.Unavailable(s.Ask(0, apptest.Ana))
 	s.Unavailable(s.Look(first.ID))
 	s.Unavailable(s.Check(0, first.ID, "123456"))
-	s.AwaitReady(0, http.StatusServiceUnavailable, "")
-	s.Is("livez", s.Get("/livez"), 200)
+	for i := range s.Replicas {
+		s.AwaitReady(i, http.StatusOK, "degraded: log_unreachable: The database does not answer.")
+		s.Is("a limit", s.Do(i, http.MethodPost, "/v1/limits/month/take", `{"keys":{"user":"42"}}`), http.StatusOK)
+	}
+	s.Counts("sendcode_database_writable ", "0")
+	a := s.Ask(0, apptest.Ana)
+	s.Is("a send", a, http.StatusServiceUnavailable, strings.Contains(string(a.Raw), `"may_have_counted":`))
+	for _, path := range []string{"/livez", "/", "/widget.js"} {
+		s.Is(path, s.Get(path), http.StatusOK)
+	}
 	if n := len(s.Mails()); n != 1 {
 		t.Errorf("%d mails while nothing could be written", n)
 	}

@@ -41,10 +41,8 @@ func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
 	storetest.OK(t, f.Ping(t.Context()))
 
 	storetest.OK(t, disk.Fill())
-	log.committed.Store(nil) // else the send before proves that there is room
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 2000)
-	log.committed.Store(nil)
 	storetest.IsFull(t, f.Ping(t.Context()))
 	storetest.OK(t, disk.MakeRoom())
 	storetest.WritableWithRows(t, f, 1+taken)
@@ -86,17 +84,26 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	}
 }
 
-// A committed send proves for two seconds that Postgres can be written, so a Ping after it takes no connection.
-func TestPostgresPingAfterASend(t *testing.T) {
+// A committed send is remembered until one fails, whatever a Ping finds.
+func TestPostgresLastCommit(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
+	began := time.Now()
+	if c := log.LastCommit(); c != nil {
+		t.Errorf("before any send: %+v", c)
+	}
 	f.Admit(t, f.Intent(1))
+	storetest.OK(t, f.Ping(t.Context()))
+	if c := log.LastCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
+		t.Errorf("after a send: %+v", c)
+	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	storetest.OK(t, f.Ping(gone))
-	long := time.Now().Add(-provenFor)
-	log.committed.Store(&long)
-	if err := f.Ping(gone); err == nil {
-		t.Error("an old send still proves it")
+	if err := storetest.Err(f.Begin(gone, f.Intent(2))); err == nil || f.Ping(gone) == nil {
+		t.Errorf("a send of a canceled request: %v", err)
+	}
+	storetest.Must(log.pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
+	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || log.LastCommit() != nil {
+		t.Errorf("after a send that failed: %v, %+v", err, log.LastCommit())
 	}
 }

@@ -107,7 +107,7 @@ func (p *DB) checkSchema(ctx context.Context) error {
 		_, err := pgx.ForEachRow(rows, []any{&version, &sum}, func() error { applied[version] = sum; return nil })
 		return err
 	})
-	if err != nil && sqlState(err) != "42P01" { // no such table: never migrated
+	if err != nil && !isUndefined(err) { // which was never migrated
 		return err
 	}
 	return sqldb.CheckFingerprints(own, applied)

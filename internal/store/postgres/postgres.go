@@ -38,7 +38,7 @@ type DB struct {
 	now  string       // SQL expression for the log's time
 	seen atomic.Int64 // the last time that the log's clock showed, µs since 1970; see boundsOf
 
-	committed atomic.Pointer[time.Time] // when the last send was committed, on this process's clock; see Ping
+	committed atomic.Pointer[sqldb.Commit]
 }
 
 const (
@@ -214,6 +214,9 @@ func requireDurableCommits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// LastCommit implements sqldb.Engine.
+func (p *DB) LastCommit() *sqldb.Commit { return p.committed.Load() }
+
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
 	p.begins.close()
@@ -273,6 +276,9 @@ func connectionLost(err error) bool {
 
 // readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func readOnly(err error) bool { return sqlState(err) == "25006" }
+
+// isUndefined says that a table is not there.
+func isUndefined(err error) bool { return sqlState(err) == "42P01" }
 
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

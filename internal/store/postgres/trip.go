@@ -47,7 +47,7 @@ const clockRetries = 3
 func (p *DB) bothTrips(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		p.committed.Store(nil) // what was committed before proves nothing now
+		p.committed.Store(nil)
 		return nil, true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
@@ -76,9 +76,10 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 				p.between(batch)
 			}
 			answers = v.decide(batch)
+			began := time.Now()
 			sure, err = writeTrip(ctx, conn, batch, answers)
-			if now := time.Now(); err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
-				p.committed.Store(&now)
+			if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
+				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
 			}
 			return answers, sure, err
 		}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/fault"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 )
 
 // postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is why it can't write.
@@ -28,29 +27,30 @@ func postgresCause(err error) error {
 	return err
 }
 
-// provenFor is how long a committed send proves that Postgres can be written.
-const provenFor = 2 * time.Second
-
 // pingSQL writes as many pages as a few sends need, in place of those of the Ping before, and returns whether there is a partition for the
-// present time. Concurrent Pings wait for each other's commit at most.
+// present time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
 const pingSQL = `
 WITH gone AS (DELETE FROM write_probe),
      filled AS (INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8))
-SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now)`
+SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
+       (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// Ping implements sqldb.Native. A send that was committed in the last two seconds, with no failed one since, proves that Postgres can be
-// written; else one statement tries it, after a look at the schema.
+// Ping implements sqldb.Native, by one statement, which it repeats once after a lost connection.
 func (p *DB) Ping(ctx context.Context) error {
-	if at := p.committed.Load(); at != nil && time.Since(*at) < provenFor {
-		return nil
-	}
-	if err := p.checkSchema(ctx); err != nil {
-		return errors.Join(fault.Unavailable, err)
+	own, err := ownFingerprints()
+	if err != nil {
+		return sqldb.WrapMigration(err)
 	}
 	var room bool
-	err := p.change(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room) })
-	if err == nil && !room {
-		err = fmt.Errorf("%w: %w", fault.Unavailable, store.ErrNoPartition)
+	var applied map[int64]string
+	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room, &applied) })
+	if isUndefined(err) { // without these tables, nothing is applied
+		err = sqldb.CheckFingerprints(own, nil)
+	} else if err == nil {
+		err = sqldb.CheckFingerprints(own, applied)
 	}
-	return err
+	if err == nil && !room {
+		err = store.ErrNoPartition
+	}
+	return store.Unavailable(err)
 }

@@ -18,6 +18,12 @@ type DB struct {
 	Native
 }
 
+// Commit is a committed send.
+type Commit struct {
+	At   time.Time     // on this process's clock
+	Took time.Duration // the round trip that wrote and committed
+}
+
 // Store returns db; of a postgres.DB or a sqlite.DB, the whole store in one type.
 func (db *DB) Store() *DB { return db }
 
@@ -40,6 +46,8 @@ type Engine interface {
 	BeforeErase(q Tx, h recipient.Hash) error
 	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion is committed all the same.
 	RemoveTraces(ctx context.Context) error
+	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or in SQLite.
+	LastCommit() *Commit
 	Close() error
 }
 

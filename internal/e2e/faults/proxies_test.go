@@ -1,0 +1,161 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/servertest"
+)
+
+// restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty times.
+var restarts = flag.Int("faults.restarts", 1, "how often both replicas are restarted behind each proxy")
+
+// steady sends 60 requests a second through a proxy until the context ends. failed are answers other than 202, by status; of the proxy's own
+// the status is negative, and 0 is none.
+func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func() (sent int, failed map[int]int)) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var n atomic.Int64
+	failed := map[int]int{}
+	all.Go(func() {
+		every(ctx, time.Second/60, func(int) {
+			all.Go(func() {
+				a, err := s.At(base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, n.Add(1)))
+				if a.StatusCode == http.StatusAccepted && err == nil {
+					return
+				}
+				status := a.StatusCode
+				if a.Header.Get("X-Request-Id") == "" {
+					status = -status
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed[status]++
+			})
+		})
+	})
+	return func() (int, map[int]int) { all.Wait(); return int(n.Load()), failed }
+}
+
+// Two replicas are restarted one after the other, behind each proxy as operators configure it: each request is admitted.
+func TestRollingRestarts(t *testing.T) {
+	t.Parallel()
+	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
+		t.Run(proxy.Name, func(t *testing.T) {
+			t.Parallel()
+			s := apptest.OnRealParts(t)
+			s.Env["SENDCODE_DRAIN"] = "5s"
+			var addresses [2]string
+			var replicas [2]*apptest.Process
+			start := func(i int) {
+				s.Env["SENDCODE_ADDR"] = addresses[i]
+				replicas[i] = s.Spawn()
+			}
+			for i := range replicas {
+				addresses[i] = fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
+				start(i)
+			}
+			base := servertest.Proxy(t, proxy, deploy, addresses)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			wait := steady(ctx, s, base, "rolling")
+			reached := func(i int) { // by the proxy
+				s.Await("a replica to be used", func() bool {
+					a, err := s.At(replicas[i].Base, http.MethodGet, "/metrics", "")
+					return err == nil && strings.Contains(string(a.Raw), `sendcode_requests_total{app="default",channel="email",outcome="admitted"`)
+				})
+			}
+			for range *restarts {
+				for i, p := range replicas {
+					reached(0)
+					reached(1)
+					apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGTERM))
+					if err := p.Cmd.Wait(); err != nil {
+						t.Errorf("the process ended with %v", err)
+					}
+					start(i)
+				}
+			}
+			stop()
+			if sent, failed := wait(); len(failed) > 0 || sent < 60 {
+				t.Errorf("%d requests, of which failed, by status (negative: of the proxy): %v", sent, failed)
+			}
+		})
+	}
+}
+
+// A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has lost Postgres is taken out, and the other
+// one serves everything.
+func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
+	t.Parallel()
+	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Caddy} {
+		t.Run(proxy.Name, func(t *testing.T) {
+			t.Parallel()
+			s := apptest.OnRealParts(t)
+			var links [2]*toxiproxy.Proxy
+			var addresses [2]string
+			database := s.Env["SENDCODE_DATABASE_URL"]
+			for i := range links {
+				s.Env["SENDCODE_DATABASE_URL"] = database
+				links[i] = through(s, "SENDCODE_DATABASE_URL")
+				s.Start(1)
+				addresses[i] = s.Replicas[i].Addr()
+			}
+			base := servertest.Proxy(t, proxy, deploy, addresses)
+			for name, late := range map[string]int{"slow": 300, "slower": 1000} {
+				for _, link := range links {
+					_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+						`{"name":%q,"type":"latency","stream":"downstream","attributes":{"latency":%d}}`, name, late)))
+					apptest.Must(t, err)
+				}
+				for i := range links {
+					s.AwaitReady(i, http.StatusOK, "degraded: database_slow: The database answers slowly.")
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+				wait := steady(ctx, s, base, name)
+				sent, failed := wait()
+				stop()
+				t.Logf("%d ms late: %d requests, failed %v", late, sent, failed)
+				for status := range failed {
+					if status < 0 {
+						t.Errorf("%d ms late: the proxy itself answered: %v", late, failed)
+					}
+				}
+				for _, link := range links {
+					apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), name))
+				}
+			}
+			for i := range links {
+				s.AwaitReady(i, http.StatusOK, "ok")
+			}
+			links[0].Stop()
+			s.AwaitReady(0, http.StatusServiceUnavailable, "unavailable: log_unreachable: The database does not answer. Another replica can write.")
+			s.AwaitReady(1, http.StatusOK, "ok")
+			serves := func() (all bool) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Second)
+				defer stop()
+				_, failed := steady(ctx, s, base, "cut-"+time.Now().Format("150405.000"))()
+				return len(failed) == 0
+			}
+			s.Await("the other replica to serve all", serves)
+			for range 3 {
+				if status, _ := s.Ready(0); status != http.StatusServiceUnavailable || !serves() {
+					t.Error("the replica without Postgres came back")
+				}
+			}
+			apptest.Must(t, links[0].Start())
+			s.AwaitReady(0, http.StatusOK, "ok")
+		})
+	}
+}
