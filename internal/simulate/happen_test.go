@@ -109,7 +109,7 @@ func (w *world) cancel(e Event, p *person) {
 }
 
 // waitAsTold asks until it is refused, waits, and must be admitted then. If the log was slow when an earlier send began, the log may refuse
-// once more, for 4 s at most (docs/decisions/0001); that wait must be true.
+// once more, for the timeout of its call at most (docs/PROMISES.md); that wait must be true.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -123,8 +123,8 @@ func (w *world) waitAsTold(e Event, p *person) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
-		if calm && again.refused() && w.logWasSlow(p, again) && again.body.RetryAfter <= 4 {
-			w.count("waited as told, and 4 s more")
+		if calm && again.refused() && w.logWasSlow(p, again) && again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
+			w.count("waited as told, and the log's stall more")
 			before = w.state(p)
 			q = again
 			again, calm = w.waitOnce(e, p, q, before)

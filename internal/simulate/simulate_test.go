@@ -13,7 +13,7 @@
 //
 // Where a promise ends, so does its oracle:
 //   - After a step of the log's clock admission is held to that clock, and waits are not held. A message may come twice, as after a crash.
-//   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 4 s; that wait is held.
+//   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 5 s; that wait is held.
 //   - For a tick after limiter and log are back, a look may lack sends that the log let in alone; for a lease more where their process
 //     did not hear that the row was written; where it died, until the recipient's next send.
 //   - After a crash, or a failover that lost writes, the limiter may count a place too many, and never one too few.

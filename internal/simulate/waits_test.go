@@ -57,8 +57,8 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
-			if row.LoggedAt.Sub(row.TakenAt) > tolerance { // the log was slow: it refuses once more (docs/decisions/0001)
-				early = 4 * time.Second
+			if row.LoggedAt.Sub(row.TakenAt) > tolerance { // the log was slow: it counts the send from later
+				early = store.CallTimeout
 			}
 		}
 	}

@@ -39,9 +39,9 @@ type load struct {
 	seen history.History
 }
 
-// newLoad makes a load on a stack. Where the log stalls, a client that waited as told may be refused for 4 s more.
+// newLoad makes a load on a stack. Where the log stalls, a client that waited as told may be refused for 5 s more.
 func newLoad(s *apptest.Stack) *load {
-	l := &load{Stack: s, seen: history.History{Slack: 4 * time.Second, Rebuilt: 100 * time.Millisecond}}
+	l := &load{Stack: s, seen: history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}}
 	for _, r := range quota.OfScope(s.Config().Policy("default").Rules, quota.Recipient) {
 		l.seen.Rules = append(l.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
