@@ -80,6 +80,9 @@ type Held struct {
 	Attempt int
 }
 
+// Row returns h, also of a type that embeds it.
+func (h Held) Row() Held { return h }
+
 // Outcome ends a send for good.
 type Outcome struct {
 	Held

@@ -62,7 +62,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	if err != nil {
 		return store.Begun{}, err
 	}
-	return p.begins.submit(ctx, in, store.Held{ID: in.Send.ID}, store.LockKey(in.Send))
+	return p.begins.Submit(ctx, in, store.LockKey(in.Send))
 }
 
 // decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
@@ -85,11 +85,11 @@ func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	for i, x := range batch {
 		switch {
 		case err != nil:
-			x.finish(store.Begun{}, err)
+			x.Finish(store.Begun{}, err)
 		case answers[i].repeated:
-			x.finish(p.answerRepeated(ctx, x.in))
+			x.Finish(p.answerRepeated(ctx, x.In))
 		default:
-			x.finish(answers[i].Begun, answers[i].err)
+			x.Finish(answers[i].Begun, answers[i].err)
 		}
 	}
 }

@@ -147,11 +147,11 @@ func oneFailed[In, Answer any](t *testing.T, batch []*waiting[In, Answer], one i
 	t.Helper()
 	for n, x := range batch {
 		if n == one {
-			storetest.Certain(t, x.err)
+			storetest.Certain(t, x.Err)
 			continue
 		}
-		storetest.OK(t, x.err)
-		if done := any(x.answer); done != true && !done.(store.Begun).Admitted {
+		storetest.OK(t, x.Err)
+		if done := any(x.Answer); done != true && !done.(store.Begun).Admitted {
 			t.Errorf("call %d: %v", n, done)
 		}
 	}

@@ -112,12 +112,12 @@ SELECT id FROM ended`
 
 // Finish implements sqldb.Native. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	return p.endings.submit(ctx, outcome.Sanitized(), outcome.Held, rowKey(outcome.ID))
+	return p.endings.Submit(ctx, outcome.Sanitized(), rowKey(outcome.ID))
 }
 
 // Postpone implements sqldb.Native, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	return p.postponements.submit(ctx, postponement.Sanitized(), postponement.Held, rowKey(postponement.ID))
+	return p.postponements.Submit(ctx, postponement.Sanitized(), rowKey(postponement.ID))
 }
 
 // rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out of one statement, which would apply
@@ -128,7 +128,7 @@ func rowKey(id uuid.UUID) int64 {
 
 // finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an event, else finishSQL.
 func (p *DB) finish(batch []*ending) {
-	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Event.Type != "" }) {
+	if slices.ContainsFunc(batch, func(x *ending) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
 		changeBatch(p, stmtFinishFully, batch, finishFullyParameters)
 		return
 	}
@@ -139,10 +139,13 @@ func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch,
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one
 // row made the batch fail, it repeats each call alone. Every call gets an answer or an error.
-func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
+func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int { return bytes.Compare(x.held.ID[:], y.held.ID[:]) })
+	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int {
+		a, b := x.In.Row().ID, y.In.Row().ID
+		return bytes.Compare(a[:], b[:])
+	})
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(sqlState(err), "40")) {
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call fails.
@@ -152,7 +155,7 @@ func changeBatch[In any](p *DB, statement string, batch []*waiting[In, bool], pa
 		return
 	}
 	for _, x := range batch {
-		x.finish(changed[x.held.ID], err)
+		x.Finish(changed[x.In.Row().ID], err)
 	}
 }
 
@@ -169,49 +172,52 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 }
 
 // heldParameters returns the first two parameters of all of these statements, the IDs and the attempts, with room for `most` parameters.
-func heldParameters[In any](batch []*waiting[In, bool], most int) *sqldb.Arrays[*waiting[In, bool]] {
+func heldParameters[In change](batch []*waiting[In, bool], most int) *sqldb.Arrays[*waiting[In, bool]] {
 	p := sqldb.NewArrays(batch, most)
-	p.Add(sqldb.UUID, func(buf []byte, x *waiting[In, bool]) []byte { return append(buf, x.held.ID[:]...) })
-	p.Add(sqldb.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return sqldb.AppendInteger(buf, x.held.Attempt) })
+	p.Add(sqldb.UUID, func(buf []byte, x *waiting[In, bool]) []byte {
+		id := x.In.Row().ID
+		return append(buf, id[:]...)
+	})
+	p.Add(sqldb.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return sqldb.AppendInteger(buf, x.In.Row().Attempt) })
 	return p
 }
 
 // finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in the order of the IDs.
 func finishParameters(batch []*ending) []any {
 	p := heldParameters(batch, 17)
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Status...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Reason...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
-	return p.Args(uuidParameter(batch[0].held.ID), uuidParameter(batch[len(batch)-1].held.ID))
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.In.Took.Microseconds()) })
+	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
 // finishFullyParameters returns the parameters of finishFullySQL.
 func finishFullyParameters(batch []*ending) []any {
 	p := sqldb.NewArrays(batch, 8)
-	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Refund) })
+	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.In.Refund) })
 	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte {
-		id := store.SuppressionID(x.in.ID, x.in.Suppress.Cause)
+		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
 		return append(buf, id[:]...)
 	})
-	p.Add(sqldb.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.in.Suppress.Address[:]...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Suppress.For.Microseconds()) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Suppress.Cause...) })
-	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.ID[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.Type...) })
-	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Event.Test) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Address[:]...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.In.Suppress.For.Microseconds()) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Cause...) })
+	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
+	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.In.Event.Test) })
 	return append(finishParameters(batch), p.Args()...)
 }
 
 // postponeParameters returns the parameters of postponeSQL.
 func postponeParameters(batch []*postponing) []any {
 	p := heldParameters(batch, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.Reason...) })
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.Provider...) })
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.in.ProviderCode...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *postponing) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
-	return p.Args(uuidParameter(batch[0].held.ID), uuidParameter(batch[len(batch)-1].held.ID))
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Reason...) })
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Provider...) })
+	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *postponing) []byte { return sqldb.AppendBigint(buf, x.In.After.Microseconds()) })
+	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
 // endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so that the planner does not read the index of
@@ -227,7 +233,7 @@ RETURNING e.id`
 
 // AppEventEnded implements sqldb.Native. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	return p.eventEnds.submit(ctx, end.Sanitized(), end.Held, rowKey(end.ID))
+	return p.eventEnds.Submit(ctx, end.Sanitized(), rowKey(end.ID))
 }
 
 func (p *DB) endEvents(batch []*eventEnd) { changeBatch(p, stmtEndEvents, batch, endEventParameters) }
@@ -235,8 +241,8 @@ func (p *DB) endEvents(batch []*eventEnd) { changeBatch(p, stmtEndEvents, batch,
 // endEventParameters returns the parameters of endEventsSQL.
 func endEventParameters(batch []*eventEnd) []any {
 	p := heldParameters(batch, 5)
-	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.State...) })
-	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.Answer...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
+	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.State...) })
+	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.Answer...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args()
 }

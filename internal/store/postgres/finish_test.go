@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/storetest"
 )
 
@@ -17,18 +18,18 @@ import (
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
 	log := f.Engine.(*DB)
-	var batch []*ending
+	var endings []*ending
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
-		batch = append(batch, &ending{in: o, held: o.Held, done: make(chan struct{})})
+		endings = append(endings, batch.NewCall[store.Outcome, bool](o, 0))
 	}
 	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, batch[2].in.ID))(t)
-	log.finish(batch)
-	oneFailed(t, batch, 2)
+	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, endings[2].In.ID))(t)
+	log.finish(endings)
+	oneFailed(t, endings, 2)
 	storetest.OK(t, tx.Rollback(t.Context()))
-	f.MustFinish(t, batch[2].in, true)
+	f.MustFinish(t, endings[2].In, true)
 }
 
 // hold takes a recipient's lock as another replica's transaction would.

@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/storetest"
 )
 
@@ -225,7 +226,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func called(t *testing.T, in store.Intent) *call {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
-	return &call{in: in, key: store.LockKey(in.Send), done: make(chan struct{})}
+	return batch.NewCall[store.Intent, store.Begun](in, store.LockKey(in.Send))
 }
 
 // lentDatabase returns a migrated and empty database of the shared server.

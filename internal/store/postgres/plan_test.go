@@ -37,7 +37,7 @@ func TestPostgresHotPlans(t *testing.T) {
 
 func hotPlans(t *testing.T, log *DB, now time.Time) {
 	t.Helper()
-	b := boundsOf([]*call{{in: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
+	b := boundsOf([]*call{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
 	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last), fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
 	for _, c := range []struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -26,11 +27,11 @@ type DB struct {
 	writers   *pgxpool.Pool // only for Begin, so that no slow reader delays it
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
 	pool      *pgxpool.Pool // for everything else
-	begins    *batcher[store.Intent, store.Begun]
-	endings   *batcher[store.Outcome, bool]
+	begins    *batch.Batcher[store.Intent, store.Begun]
+	endings   *batch.Batcher[store.Outcome, bool]
 
-	postponements *batcher[store.Postponement, bool]
-	eventEnds     *batcher[store.AppEventEnd, bool]
+	postponements *batch.Batcher[store.Postponement, bool]
+	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
 
 	overdue overdue       // up to where TakeOver has searched
 	between func([]*call) // tests only: called between the two trips of a Begin; nil: not called
@@ -101,8 +102,8 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.begins = newBatcher(maxWriters, p.decideBatch)
-	p.endings, p.postponements, p.eventEnds = newBatcher(1, p.finish), newBatcher(1, p.postpone), newBatcher(1, p.endEvents)
+	p.begins = batch.New(maxWriters, p.decideBatch)
+	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	return p, nil
 }
 
@@ -219,10 +220,10 @@ func (p *DB) LastCommit() *sqldb.Commit { return p.committed.Load() }
 
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
-	p.begins.close()
-	p.endings.close()
-	p.postponements.close()
-	p.eventEnds.close()
+	p.begins.Close()
+	p.endings.Close()
+	p.postponements.Close()
+	p.eventEnds.Close()
 	p.closePools()
 	return nil
 }

@@ -183,7 +183,7 @@ func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
 // mayJoin reports whether a call of the batch names a verification or a holder, so that it may join a verification.
 func mayJoin(batch []*call) bool {
 	for _, x := range batch {
-		if x.in.Join != "" || x.in.Verification.Holder != "" {
+		if x.In.Join != "" || x.In.Verification.Holder != "" {
 			return true
 		}
 	}
@@ -193,33 +193,33 @@ func mayJoin(batch []*call) bool {
 // candidateParameters returns the parameters of candidatesSQL.
 func candidateParameters(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Join...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Verification.Holder...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Purpose...) })
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Join...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Verification.Holder...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Purpose...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
 // gateParameters returns the parameters of gateSQL.
 func gateParameters(batch []*call, b bounds) []any {
 	p := sqldb.NewArrays(batch, 13)
-	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.ID[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
+	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.ID[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte {
-		return append(buf, strings.Join(x.in.Purposes, store.PurposeSeparator)...)
+		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
-		return sqldb.AppendBigint(buf, quota.LongestKeep(x.in.Rules).Microseconds())
+		return sqldb.AppendBigint(buf, quota.LongestKeep(x.In.Rules).Microseconds())
 	})
-	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, maxHistoryRows(x.in)) })
+	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, maxHistoryRows(x.In)) })
 	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
-		return sqldb.AppendBigint(buf, x.in.Rejections.Window.Microseconds())
+		return sqldb.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
 	})
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Address[:]...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Address[:]...) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 
@@ -250,7 +250,7 @@ func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
 	reach := gate.ResendWithin
 	for _, x := range batch {
-		reach = max(reach, gate.MaxRowAge(x.in))
+		reach = max(reach, gate.MaxRowAge(x.In))
 	}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
 	b.earliest, b.latest = idRange(batch)
@@ -262,9 +262,9 @@ func (b bounds) contains(now time.Time) bool { return !now.Before(b.from) && now
 
 // idRange returns the smallest and the largest ID of a batch, which must not be empty.
 func idRange(batch []*call) (first, last uuid.UUID) {
-	first, last = batch[0].in.Send.ID, batch[0].in.Send.ID
+	first, last = batch[0].In.Send.ID, batch[0].In.Send.ID
 	for _, x := range batch[1:] {
-		if next := x.in.Send.ID; bytes.Compare(next[:], first[:]) < 0 {
+		if next := x.In.Send.ID; bytes.Compare(next[:], first[:]) < 0 {
 			first = next
 		} else if bytes.Compare(next[:], last[:]) > 0 {
 			last = next

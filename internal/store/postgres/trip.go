@@ -28,7 +28,7 @@ type answer struct {
 // sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
 // deadlock.
 func sortedKeys(batch []*call) []int64 {
-	list := sqldb.MapSlice(batch, func(x *call) int64 { return x.key })
+	list := sqldb.MapSlice(batch, func(x *call) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
@@ -98,8 +98,8 @@ func (v gateView) decide(batch []*call) []answer {
 		if v.repeated[i] {
 			continue
 		}
-		if answers[i].err = store.CheckDrift(x.in.Send.ID, v.now); answers[i].err == nil {
-			answers[i].Decision = gate.Decide(x.in, v.now, v.has[i])
+		if answers[i].err = store.CheckDrift(x.In.Send.ID, v.now); answers[i].err == nil {
+			answers[i].Decision = gate.Decide(x.In, v.now, v.has[i])
 		}
 	}
 	return answers

@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
@@ -25,14 +27,16 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 }
 
 // DB is the log in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
-// other, and a commit returns after the data is on the disk (synchronous=FULL). Other connections read meanwhile (WAL). The log's clock
-// is that of the program. Safe for concurrent use.
+// other, and a commit returns after the data is on the disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other
+// connections read meanwhile (WAL). The log's clock is that of the program. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
 	writer  *sql.DB
 	readers *sql.DB
 	now     func() time.Time
+	writes  *batch.Batcher[func(sqldb.Tx) error, struct{}]
+	written atomic.Int64 // writes so far
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -68,6 +72,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, Native: s}
+	s.writes = batch.New(1, s.writeBatch)
+	s.writes.Waits = true // a write uses its caller's variables, and ends within milliseconds
 	return s
 }
 
@@ -92,28 +98,72 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	return OpenPool(dsn, connections)
 }
 
-// Close implements sqldb.Engine.
+// Close implements sqldb.Engine. It first waits until all queued writes have their answers.
 func (s *DB) Close() error {
+	s.writes.Close()
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for the one writing connection until ctx ends. A transaction that has begun runs to its end even
-// if ctx ends, which takes milliseconds, so that its outcome is known. Now is read after the write lock was taken.
+// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its end, which takes milliseconds, so that its
+// outcome is known. Writes that come while a transaction is under way share the next one, in the order of their arrival: each sees the rows
+// of those before it, and has its own time. If f fails, only its own changes are undone. A method needs nothing but Write, or
+// sqldb.Writing, to share commits with all others.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	conn, err := s.writer.Conn(ctx)
+	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
+	return err
+}
+
+type write = batch.Call[func(sqldb.Tx) error, struct{}]
+
+// writeBatch runs writes in one transaction. Every write gets an answer or an error.
+func (s *DB) writeBatch(writes []*write) {
+	failures, err := s.transaction(writes)
+	for i, x := range writes {
+		if failures[i] != nil {
+			x.Finish(struct{}{}, store.Unavailable(sqliteCause(failures[i])))
+		} else {
+			x.Finish(struct{}{}, err)
+		}
+	}
+}
+
+// transaction runs writes in a transaction and commits it. failures are those of single writes, err is that of all others.
+func (s *DB) transaction(writes []*write) (failures []error, err error) {
+	ctx := context.Background()
+	failures = make([]error, len(writes))
+	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
-		return store.Unavailable(sqliteCause(err))
+		return failures, store.Unavailable(sqliteCause(err))
 	}
-	defer conn.Close()
-	ctx = context.WithoutCancel(ctx)
-	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
-	if err != nil {
-		return store.Unavailable(sqliteCause(err))
+	if len(writes) == 1 {
+		if failures[0] = writes[0].In(s.tx(ctx, tx)); failures[0] != nil {
+			failures[0] = errors.Join(failures[0], tx.Rollback())
+			return failures, nil
+		}
+		return failures, commitError(tx.Commit())
 	}
-	if err := f(s.tx(ctx, tx)); err != nil {
-		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+	for i, x := range writes {
+		if failures[i], err = s.writeShared(ctx, tx, x.In); err != nil {
+			return failures, store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+		}
 	}
-	return commitError(tx.Commit())
+	return failures, commitError(tx.Commit())
+}
+
+// writeShared runs a write within a transaction with others. failure is that of the write, whose changes are undone. err means that the
+// whole transaction is lost: SQLite itself rolls it back if the disk is full or fails.
+func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error) (failure, err error) {
+	q := s.tx(ctx, tx)
+	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
+		return nil, err
+	}
+	if failure = f(q); failure == nil {
+		return nil, q.ExecAll(nil, "RELEASE one")
+	}
+	if err := q.ExecAll(nil, "ROLLBACK TO one", "RELEASE one"); err != nil {
+		return failure, errors.Join(failure, err)
+	}
+	return failure, nil
 }
 
 // commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless it surely was not committed.

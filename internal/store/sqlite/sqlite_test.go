@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -150,6 +153,64 @@ INSERT INTO b VALUES (1)`)
 	})
 	storetest.Certain(t, err)
 	storetest.Equal(t, "rows", len(f.All(t)), 1)
+}
+
+// Writes that come while one is under way share one transaction, in their order. One that fails undoes only its own changes. If the
+// transaction is lost, as on a full disk, none of them wrote anything.
+func TestSQLiteSharesCommits(t *testing.T) {
+	refused := errors.New("refused")
+	for name, c := range map[string]struct {
+		third func(q sqldb.Tx) error
+		rows  int
+		want  []error
+	}{
+		"all": {func(sqldb.Tx) error { return nil }, 5, []error{nil, nil, nil, nil}},
+		"one fails": {func(q sqldb.Tx) error {
+			return errors.Join(q.ExecAll(nil, `DELETE FROM write_probe`), refused)
+		}, 4, []error{nil, nil, refused, nil}},
+		"lost": {func(q sqldb.Tx) error {
+			return errors.Join(q.ExecAll(nil, `ROLLBACK`), refused)
+		}, 1, []error{refused, refused, refused, refused}},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+			leave, seen, used := make(chan struct{}), []int{}, map[any]bool{}
+			insert := func(q sqldb.Tx) error {
+				used[q.Conn.(liteConn).q] = true
+				rows, err := sqldb.All(q, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil)
+				seen = append(seen, rows...)
+				return errors.Join(err, q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (x'00')`))
+			}
+			go func() { _ = log.Write(t.Context(), func(q sqldb.Tx) error { <-leave; return insert(q) }) }()
+			synctest.Wait()
+			got := make([]error, len(c.want))
+			var all sync.WaitGroup
+			for i := range got {
+				all.Go(func() {
+					got[i] = log.Write(t.Context(), func(q sqldb.Tx) error {
+						err := insert(q)
+						if i == 2 && err == nil {
+							err = c.third(q)
+						}
+						return err
+					})
+				})
+				synctest.Wait()
+			}
+			close(leave)
+			all.Wait()
+			for i, want := range c.want {
+				storetest.Equal(t, name+": as wanted", errors.Is(got[i], want), true)
+				if want != nil {
+					storetest.Certain(t, got[i])
+				}
+			}
+			storetest.Equal(t, name+": transactions", len(used), 2)
+			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &log.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
+			storetest.Equal(t, name+": rows", rows[0], c.rows)
+		})
+	}
 }
 
 // No query of the flow reads a whole table.

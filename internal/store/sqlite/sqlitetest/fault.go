@@ -71,12 +71,12 @@ func (d *DB) SetHook(h Hook) {
 }
 
 // fault returns what the hook says for this stage; None without a hook.
-func (d *DB) fault(ctx context.Context, at Stage) Fault {
+func (d *DB) fault(ctx context.Context, method string, at Stage) Fault {
 	hook := d.hook.Load()
 	if hook == nil {
 		return None
 	}
-	return (*hook)(ctx, calledMethod(), at)
+	return (*hook)(ctx, method, at)
 }
 
 // methods caches the results of calledMethod by call stack, since simulations call it a hundred thousand times.
@@ -111,9 +111,10 @@ type engine struct {
 
 // Read asks the hook before each statement. Lost acts as Vague: a read changes nothing, whether it happens or not.
 func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
+	method := calledMethod()
 	return e.Engine.Read(ctx, func(q sqldb.Tx) error {
 		q.Conn = readConn{q.Conn, func() error {
-			fault := e.db.fault(ctx, Asking)
+			fault := e.db.fault(ctx, method, Asking)
 			if fault == Lost {
 				fault = Vague
 			}
@@ -136,7 +137,8 @@ func (c readConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 }
 
 func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	fault := e.db.fault(ctx, Asking)
+	method := calledMethod() // a shared transaction runs elsewhere
+	fault := e.db.fault(ctx, method, Asking)
 	if err := nothingDone[fault]; err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func (e engine) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 		if err := f(q); err != nil {
 			return err
 		}
-		late := e.db.fault(ctx, Committing)
+		late := e.db.fault(ctx, method, Committing)
 		if late == Lost {
 			fault = Lost
 		}

@@ -18,6 +18,7 @@ import (
 type DB struct {
 	*sqlite.DB
 	pool *sql.DB
+	now  func() time.Time
 	hook atomic.Pointer[Hook]
 }
 
@@ -51,21 +52,17 @@ func open(now func() time.Time) (*DB, error) {
 	if err := onConnection(pool, func(c serializer) error { return c.Deserialize(image) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("a database in memory: %w", err), pool.Close())
 	}
-	return withFaults(sqlite.New(pool, pool, now), pool), nil
+	return withFaults(pool, now), nil
 }
 
-func withFaults(db *sqlite.DB, pool *sql.DB) *DB {
-	d := &DB{DB: db, pool: pool}
-	db.Engine = engine{db, d}
+func withFaults(pool *sql.DB, now func() time.Time) *DB {
+	d := &DB{DB: sqlite.New(pool, pool, now), pool: pool, now: now}
+	d.Engine = engine{d.DB, d}
 	return d
 }
 
 // Replica returns a second DB on the same connections, as another process has it, with its own hook. Closing the first closes both.
-func (d *DB) Replica() *DB {
-	twin := *d.DB
-	twin.Native = &twin
-	return withFaults(&twin, d.pool)
-}
+func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 
 // memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing is synced.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"

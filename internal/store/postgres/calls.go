@@ -1,0 +1,26 @@
+package postgres
+
+import (
+	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
+)
+
+// maxWriters is how many batches of Begins are under way at once. With two writers, one uses the database while the other waits for the
+// disk; more writers would add contention and make the batches smaller.
+const maxWriters = 2
+
+// waiting is a call in a batch. Two calls with one key in one batch would not see each other's rows; in two batches, the second would wait
+// for the first one's lock and delay all calls of its batch.
+type waiting[In, Answer any] = batch.Call[In, Answer]
+
+// The types of calls: Begin, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the key of
+// the others is rowKey of their row.
+type (
+	call       = waiting[store.Intent, store.Begun]
+	ending     = waiting[store.Outcome, bool]
+	postponing = waiting[store.Postponement, bool]
+	eventEnd   = waiting[store.AppEventEnd, bool]
+)
+
+// change is a change of one row.
+type change interface{ Row() store.Held }

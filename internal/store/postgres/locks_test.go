@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"testing"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// Two replicas lock the same recipients in the same order, however their batches came about.
+func TestLocksAreTakenInOrder(t *testing.T) {
+	var batch []*call
+	for _, key := range []int64{5, -3, 9, 0, -7} {
+		batch = append(batch, &call{Key: key})
+	}
+	storetest.Equal(t, "keys", sortedKeys(batch), []int64{-7, -3, 0, 5, 9})
+
+	a := store.Send{App: "a", Channel: "b"}
+	for _, other := range []store.Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"},
+		{App: "a", Channel: "b", Recipient: recipient.Hash{1}}} {
+		if store.LockKey(a) == store.LockKey(other) {
+			t.Errorf("one key for %+v and %+v", a, other)
+		}
+	}
+	storetest.Equal(t, "key of another purpose", store.LockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}), store.LockKey(a))
+}
