@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
 
@@ -24,7 +23,7 @@ const maxReturn = 1024
 func (u *Page) acceptReturnURL(c echo.Context) error {
 	to, ok := allowedReturnURL(u.ReturnURLs, c.QueryParam("return_url"))
 	if !ok {
-		return errReturnNotAllowed()
+		return u.refuseReturn(c)
 	}
 	s := u.loadSession(c)
 	if a, err := u.Codes.Get(c.Request().Context(), u.callerOf(c), s.ID); err == nil && a.View.State == verification.Approved {
@@ -41,12 +40,19 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 // control character, or a parameter after dots ("/..;/"), which some cut off before they go up.
 var ambiguousPath = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// errReturnNotAllowed returns the problem of a return_url that the app does not allow.
-func errReturnNotAllowed() error {
-	return &server.Problem{
-		Kind: server.InvalidField, Detail: "The address to return to is not among return_urls of the app, or the app has no page here.",
-		Extra: map[string]any{"field": "return_url", "reason": "not_allowed"},
+// refuseReturn answers a visit whose return_url is not among those of the app, or whose app has no page. The person can do nothing about
+// that; the log line names the app and the origin.
+func (u *Page) refuseReturn(c echo.Context) error {
+	origin := ""
+	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
+		origin = to.Scheme + "://" + to.Host
 	}
+	u.Logger.WarnContext(c.Request().Context(), "return_url refused: not among the return_urls of the app, or the app has no page",
+		"app", c.QueryParam("app"), "origin", origin)
+	l := u.newVisit(c)
+	k := l.newCard("link", l.t["BadLink"])
+	k.Lead = escapeHTML(l.t["BadLinkLead"])
+	return l.writeCard(c, k)
 }
 
 // allowedReturnURL returns the address normalized, and true if it is one of the allowed origins and paths, or below one. Its query is kept,

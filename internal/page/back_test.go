@@ -1,8 +1,11 @@
 package page_test
 
 import (
+	"context"
 	"html"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -50,6 +53,30 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	shows(t, get(t, w, "?return_url=https://app.example"), "ask") // another visit is not the old approval
 }
 
+// A return_url that the app does not allow is explained to the person in the person's words, and to the operator in the log, without the
+// address's path and query.
+func TestABadLinkIsExplained(t *testing.T) {
+	w := mailed(t)
+	for query, origin := range map[string]string{
+		"?return_url=" + url.QueryEscape("https://evil.example/x?secret=1"): "https://evil.example",
+		"?app=another&return_url=https://app.example/secret":                "https://app.example",
+		"?app=another&return_url=%25":                                       "",
+	} {
+		answer := raw(t, w, http.MethodGet, query, nil, nil)
+		is(t, answer.StatusCode, http.StatusUnprocessableEntity)
+		is(t, answer.Header.Get("Set-Cookie"), "")
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows(t, string(body), "link", "This link is not set up correctly", "Go back to the site that you came from.")
+		contains(t, w.Log.String(), `"origin":"`+origin+`"`)
+	}
+	silent(t, w.Log.String(), "secret")
+	is(t, raw(t, w, http.MethodPost, "?app=another&return_url=https://app.example", nil, nil).StatusCode, http.StatusUnprocessableEntity)
+	shows(t, get(t, w, ""), "code") // nothing was lost
+}
+
 // An app that the address names has its own name, brand, cookie and return addresses, over every post and link, and nothing of the other's.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := mailed(t)
@@ -91,4 +118,30 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 	shows(t, get(t, w, ""), "code", "a•••@example.com") // the other app's page is where it was
 	shows(t, get(t, w, "?app=shop"), "code", "a•••@example.com")
+}
+
+// aReturnByItself: a second after the right code the browser is back at the app, and stays where it is when the person comes back to look.
+func aReturnByItself(t *testing.T, browser context.Context) {
+	var came *http.Request
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if came = r; r.URL.Path != "/in" {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	t.Cleanup(app.Close)
+	w := accepting(t)
+	w.Also(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{app.URL + "/in"}})
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("?app=news&return_url=" + app.URL + "/in")
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.paste(pagetest.Code)
+	b.card("approved", "Email confirmed", "Continue")
+	b.until(`location.origin === ` + "'" + app.URL + "'")
+	is(t, came.URL.RawQuery, "reference=news%26verification-1")
+	b.visit("?app=news")
+	b.card("approved")
+	b.run(`setTimeout(() => { window.rested = true }, 1500)`)
+	b.until(`window.rested`)
+	b.card("approved", "Continue")
 }

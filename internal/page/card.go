@@ -131,7 +131,7 @@ type codeForm struct {
 	Length  int // characters
 	Letters bool
 	Hint    string
-	Auto    bool // check as soon as all characters are in
+	SMS     bool // it comes by text message
 	Keep    bool // the typed text was no code, and stays in the field
 	Expiry  moment
 	Help    *help

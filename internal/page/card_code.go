@@ -32,11 +32,11 @@ func (l *visit) codeCard(v verification.View) *card {
 		k.Instead.Back = true
 	}
 	k.Code = &codeForm{
-		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Hint: l.t.aboutCodes(v.Code, "CodeHint"), Help: l.helpFor(v),
+		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, SMS: v.Channel == recipient.SMS,
+		Hint: l.t.aboutCodes(v.Code, "CodeHint"), Help: l.helpFor(v),
 		Expiry: momentIn(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationDown(left))),
 	}
 	l.addCodeNote(k, v)
-	k.Code.Auto = k.Code.Error == "" && k.Code.Length > 0
 	return k
 }
 

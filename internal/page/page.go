@@ -106,14 +106,11 @@ func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name := *u, c.QueryParam("app")
 	current := u.current.Load()
 	i := slices.IndexFunc(current.apps, func(a AppPage) bool { return name == "" || a.App == name })
-	switch {
-	case i >= 0:
-		now.Code, now.AppPage, now.inURL = current.code, current.apps[i], i > 0
-		return &now, nil
-	case c.QueryParams().Has("return_url"):
-		return nil, errReturnNotAllowed()
+	if i < 0 {
+		return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
 	}
-	return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
+	now.Code, now.AppPage, now.inURL = current.code, current.apps[i], i > 0
+	return &now, nil
 }
 
 // AppInURL returns the app that the page's address names; "" if none.
@@ -173,7 +170,11 @@ func parseTemplates(pattern string) *template.Template {
 func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)
-		if err != nil {
+		switch {
+		case err == nil:
+		case c.QueryParams().Has("return_url"):
+			return u.refuseReturn(c)
+		default:
 			return err
 		}
 		if now.Requests != nil {

@@ -69,3 +69,56 @@ func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
 	b.keys("2345")
 	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 }
+
+// messages stands in for a browser that reads text messages (WebOTP).
+const messages = `(() => {
+  window.OTPCredential = class {};
+  window.waits = [];
+  navigator.credentials.get = ({ otp, signal }) => new Promise((resolve, reject) => {
+    waits.push({ transport: otp.transport.join(), came: (code) => resolve({ code }), signal });
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+})()`
+
+// aCodeFromATextMessage is filled in and checked by itself where the browser reads such messages, and it does so no longer than there is a
+// field. Of mails it is not asked.
+func aCodeFromATextMessage(t *testing.T, browser context.Context) {
+	for _, widget := range []bool{false, true} {
+		w := accepting(t)
+		w.Codes.SetCountries("DE")
+		var b *tab
+		if widget {
+			var s *pagetest.Site
+			b, s = embeddedBeside(t, browser, w, pagetest.Look{}, tag(`channels="sms email"`), "")
+			b.first(messages)
+			w.URL = s.URL
+		} else {
+			b = open(t, browser, w, pagetest.Look{})
+			b.first(messages)
+		}
+		b.visit("")
+		b.card("ask")
+		b.click("#by-email")
+		b.asked(pagetest.Address)
+		b.card("code")
+		is(t, eval[int](b, `waits.length`), 0)
+		b.click(".change")
+		b.card("ask")
+		b.click("#by-sms")
+		b.clear("phone")
+		b.keys(pagetest.Number)
+		b.click("#send")
+		b.card("code", "+49")
+		b.until(`waits.length === 1 && waits[0].transport === 'sms'`)
+		b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
+		b.until(b.q("#card") + `.dataset.rev !== 'another'`)
+		is(t, eval[int](b, `waits.length`), 1) // it is the same wait
+		b.run(`waits[0].came('111111')`)
+		b.card("code", "That code is wrong. 4 tries left.")
+		b.until(`waits.length === 2`)
+		b.focus("code")
+		b.keys(pagetest.Code)
+		b.card("approved", "Number confirmed")
+		b.until(`waits[1].signal.aborted`)
+	}
+}

@@ -42,6 +42,8 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	case k.Crowded > 0:
 		status = http.StatusTooManyRequests
 		h.Set("Retry-After", strconv.Itoa(quota.Seconds(k.Crowded)))
+	case k.Kind == "link":
+		status = http.StatusUnprocessableEntity
 	case k.Away:
 		status = http.StatusServiceUnavailable
 		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))

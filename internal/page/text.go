@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"html/template"
 	"strconv"
 	"strings"
@@ -35,6 +36,19 @@ var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 
 // forChannel returns the words of the same language for a channel.
 func (t words) forChannel(ch recipient.Channel) words { return languages()[t["Lang"]][ch] }
+
+// scripted are the keys of the texts that the script says by itself.
+var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "AvailableNow", "Offline", "Online", "Checking", "Trouble"}
+
+// Scripted returns these texts as JSON.
+func (k *card) Scripted() (string, error) {
+	own := map[string]string{}
+	for _, key := range scripted {
+		own[key] = k.T[key]
+	}
+	text, err := json.Marshal(own)
+	return string(text), err
+}
 
 // fill returns a text with names replaced by values: t.fill("CodeHint", "n", "6").
 func (t words) fill(key string, pairs ...string) string { return fill(t[key], pairs...) }

@@ -60,7 +60,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.keys("913") // checked without a further press
 	b.card("approved", "a•••@example.com is confirmed.", "Continue to Shop")
 	b.focused("heading")
-	b.says("Approved. Continue to Shop.")
+	b.says("Email confirmed. Continue to Shop.")
 	b.nothingKept()
 	is(t, w.Codes.Sends(), 1)
 	is(t, w.Codes.Checks(), 1)
@@ -78,11 +78,17 @@ func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
 	})
 }
 
-// wrongCodes are explained at the field, and not checked until that is asked for. Slips stay in the field and cost no try.
+// wrongCodes are explained at the field. Each whole code that was not sent before is checked by itself; slips stay in the field, cost no try,
+// and are mended by the next key.
 func wrongCodes(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, typesWrongCodes) }
 
 func typesWrongCodes(b *tab) {
 	b.card("code")
+	tries := func(n int) {
+		b.Helper()
+		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
+		is(b, b.world.Codes.Checks(), 5-n)
+	}
 	for typed, words := range map[string]string{
 		"48291": "The code has 6 digits.", "48291x": "digits only", " ": "Enter the code from the mail.",
 	} {
@@ -92,28 +98,65 @@ func typesWrongCodes(b *tab) {
 		b.card("code", words)
 		b.focused("code")
 		is(b, b.value("#code"), typed)
+		b.keys("x")
+		b.until(b.q("#code:not([aria-invalid])") + ` && !` + b.q("#code-error"))
+		b.keys(kb.Backspace)
 	}
 	is(b, b.world.Codes.Checks(), 0)
-	for n := 4; n >= 1; n-- {
+	for n := 4; n >= 3; n-- {
 		b.clear("code")
-		b.keys("11111" + fmt.Sprint(n))
-		b.keys(kb.Enter)
-		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
+		b.keys("11111" + fmt.Sprint(n)) // no further press
+		tries(n)
 		b.focused("code")
 		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
-		b.until(b.q("#code-error") + fmt.Sprintf(`.textContent.includes('%d tr')`, n))
 		is(b, b.value("#code"), "")
+		b.keys(kb.Enter) // out of habit
+		tries(n)
 	}
-	b.says("That code is wrong. 1 try left.")
-	b.keys("222222")
-	b.keys("3") // a seventh digit: had the sixth been enough, a try would be gone
+	b.says("That code is wrong. 3 tries left.")
+	rest := func() { // longer than after a deletion
+		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
+		b.until(`window.rested`)
+	}
+	b.keys("111113") // as before
+	b.keys(kb.Backspace)
+	b.keys("3")
+	rest()
+	b.paste("7") // too long
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
+	b.keys(kb.Backspace) // what is left was sent before
+	rest()
+	is(b, b.world.Codes.Checks(), 2)
+	b.keys(kb.Backspace + "9") // on the way to another code
+	tries(2)
+	b.keys("2222225" + kb.Enter) // a seventh digit comes while the sixth is answered, or is too short a code
+	b.await("the third answer", func() bool { return b.world.Codes.Checks() == 4 })
+	b.until(b.q("#code"))
+	rest()
 	is(b, b.world.Codes.Checks(), 4)
 	b.clear("code")
-	b.keys("222222" + kb.Enter)
+	b.keys("333333")
 	b.card("ended", "Too many wrong codes", "A new one goes to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
+}
+
+// aSlipIsMended by a message that is pasted over it, or by what is deleted.
+func aSlipIsMended(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, func(b *tab) {
+		b.card("code")
+		b.focus("code")
+		b.paste("4829131")
+		b.keys(kb.Enter)
+		b.card("code", "The code has 6 digits.")
+		b.paste("Shop 24: your code is 111111. It works for 10 minutes.")
+		b.card("code", "That code is wrong. 4 tries left.")
+		b.keys("48291")
+		b.paste("31")
+		b.keys(kb.Backspace) // nothing more follows
+		b.card("approved", "Email confirmed")
+		is(b, b.world.Codes.Checks(), 2)
+	})
 }
 
 // aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its button would be gone before that ends.
@@ -167,8 +210,8 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 	is(t, w.Codes.Checks(), 1)
 }
 
-// offline: the countdown goes on, also while the machine sleeps and its steady clock stands still; what was typed stays, and the card recovers
-// by itself. What else clocks do is in theButtonKeepsToTheServer.
+// offline: the countdown goes on, also while the machine sleeps and its steady clock stands still. A code that was typed meanwhile is checked once,
+// when the connection is back. What else clocks do is in theButtonKeepsToTheServer.
 func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
 
 func losesItsConnection(b *tab) {
@@ -179,7 +222,7 @@ func losesItsConnection(b *tab) {
 	b.do(pagetest.Offline(true))
 	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
 	b.focus("code")
-	b.keys(pagetest.Code)
+	b.keys("111111")
 	b.says("You're offline.")
 	b.jump(30*time.Second, 0)
 	if after := b.left(); after > before-29 { // the clocks' own milliseconds may begin at another moment
@@ -192,14 +235,22 @@ func losesItsConnection(b *tab) {
 	}
 	b.do(pagetest.Offline(false))
 	b.until(b.q("#offline") + `.hidden`)
+	b.until(`said.includes("You're back online. Your code is being checked.")`)
+	b.card("code", "That code is wrong. 4 tries left.")
+	is(b, w.Codes.Checks(), 1)
+	b.do(pagetest.Offline(true))
+	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+	b.keys(pagetest.Code[:5]) // less than a code
+	b.do(pagetest.Offline(false))
+	b.says("You're back online.")
 	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`) // the card that comes submits nothing by itself
-	is(b, b.value("#code"), pagetest.Code)
-	is(b, w.Codes.Checks(), 0)
-	b.focus("code")
-	b.keys(kb.Enter)
-	b.card("approved")
+	is(b, b.value("#code"), pagetest.Code[:5])
 	is(b, w.Codes.Checks(), 1)
+	b.focus("code")
+	b.keys(pagetest.Code[5:])
+	b.card("approved")
+	is(b, w.Codes.Checks(), 2)
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself. A question without an answer is asked again

@@ -9,25 +9,50 @@ export class Cards {
   #said = '';
   #waiting; // for the end of a press
 
-  // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
-  // card by now; unsure is the countdown's; busy says whether an answer is being waited for; codeIn finds a code in what was pasted
-  // (code.js).
-  constructor(root, { submit, over, refresh, unsure, busy, codeIn }) {
-    Object.assign(this, { root, busy, codeIn });
+  code; // what looks after the field for a code (code.js), once it is there
+
+  // act takes a form and asks for what it says; it resolves to a function that shows the answer, to undefined if none came, and to false
+  // if none is awaited any more. inquiry asks unprompted (inquiry.js).
+  constructor(root, inquiry, act) {
+    Object.assign(this, { root, inquiry, act });
     this.#countdown = new Countdown({
-      card: () => this.card, next: refresh, unsure, over: () => { this.say(this.words.AvailableNow); over(); },
+      card: () => this.card, next: () => inquiry.refresh(), unsure: (moment) => inquiry.unsure(moment),
+      over: () => { this.say(this.words.AvailableNow); inquiry.soon(); },
     });
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
-      if (!busy() && button.getAttribute('aria-disabled') !== 'true') submit(event.target, button);
+      if (!inquiry.posting && button.getAttribute('aria-disabled') !== 'true' && !this.code?.done(event.target)) this.#submit(event.target, button);
     });
-    root.addEventListener('input', (event) => {
-      if (event.target.id === 'code' && !event.isComposing) this.#entered(event.target);
-    });
-    root.addEventListener('compositionend', (event) => { // an input method gives its letters at the end, with no input event after it
-      if (event.target.id === 'code') this.#entered(event.target);
-    });
+    root.addEventListener('input', ({ target }) => this.#mend(target));
+  }
+
+  // #submit has a form's act done, once. If no answer comes, everything stays as it is, so asking again is the same request.
+  async #submit(form, button) {
+    const { inquiry, words, code } = this;
+    inquiry.posting = true;
+    working(button, true);
+    code?.submitted(form);
+    const show = await this.act(form);
+    if (show === false) return;
+    inquiry.posting = false;
+    if (navigator.onLine) this.warn();
+    show?.();
+    code?.answered(show);
+    if (show) return;
+    const text = navigator.onLine ? words?.Trouble : words?.Offline;
+    working(button, false);
+    this.warn(text, form);
+    this.say(text, form);
+    inquiry.follow(true); // until the service answers again
+  }
+
+  // connected is told whether there is a connection.
+  connected(yes) {
+    const { words, code } = this, text = !yes ? words?.Offline : code?.ready ? words?.Checking : words?.Online;
+    this.warn(yes ? '' : text);
+    this.say(text);
+    if (yes) code?.check();
   }
 
   // speak sets the words for durations and for the end of a wait, and the language for times of the day.
@@ -45,6 +70,7 @@ export class Cards {
   stop() {
     this.#countdown.stop();
     clearTimeout(this.#waiting);
+    this.code?.stop();
   }
 
   // begin takes the first card as it stands.
@@ -61,6 +87,7 @@ export class Cards {
       each.textContent = put(each.dataset.text, { c: this.#countdown.clock(each.dataset.at, each.dataset.round) });
     }
     this.tick();
+    this.code?.drawn();
   }
 
   // show takes a card in that came at a moment, and says whether it did. mine is the form or button that was used for
@@ -71,7 +98,7 @@ export class Cards {
     clearTimeout(this.#waiting);
     const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
     if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
-    if (!mine && !force && (old.matches(':active') || this.busy())) { // a press would be lost with its button
+    if (!mine && !force && (old.matches(':active') || this.inquiry.posting)) { // a press would be lost with its button
       this.#waiting = setTimeout(again, 100);
       return false;
     }
@@ -80,6 +107,7 @@ export class Cards {
     this.#countdown.receive(moment);
     this.replace(next);
     if (same && field && (!mine?.contains(field) || 'keep' in this.find('#code').dataset)) this.find('#code').value = field.value;
+    if (same && field && !mine && !field.matches('[aria-invalid]')) this.#mend(this.find('#code'));
     if (open && next.querySelector('details')) next.querySelector('details').open = true;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
@@ -87,7 +115,7 @@ export class Cards {
     const kept = same && focused && this.root.getElementById(focused);
     (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
     if (kept && kept === this.find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    if (field && 'auto' in field.dataset) this.#check(this.find('#code')); // typed while an answer was awaited; never what was tried before
+    this.code?.check(); // what was typed while an answer was awaited
     return true;
   }
 
@@ -104,21 +132,13 @@ export class Cards {
     return true;
   }
 
-  // #entered takes the code alone out of a message that was pasted as a whole.
-  #entered(field) {
-    const found = this.codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
-    if (found) field.value = found;
-    this.#check(field);
-  }
-
-  // #check submits a code as soon as its characters are in, but not while one that was wrong is being mended: there the
-  // card says no data-auto.
-  #check(field) {
-    if (this.busy() || !field || !('auto' in field.dataset)) return;
-    const counted = 'letters' in field.dataset ? /\p{L}/gu : /\p{Nd}/gu;
-    if (field.value.match(counted)?.length !== Number(field.dataset.length)) return;
-    delete field.dataset.auto;
-    field.form.requestSubmit();
+  // #mend takes the error of a field away, once something else is in it.
+  #mend(field) {
+    const error = field?.matches('[aria-invalid]') && this.find(`#${field.id}-error`);
+    if (!error) return;
+    field.removeAttribute('aria-invalid');
+    field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());
+    error.remove();
   }
 
   say(text, anew) {

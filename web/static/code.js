@@ -1,11 +1,18 @@
+import { second } from './time.js';
+
+// bare is a text as codes are compared: without spaces, dashes and what is not seen.
+export const bare = (text) => text.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/gu, '').toUpperCase();
+
+// consists says that a text has nothing but what codes consist of.
+const consists = (text, letters) => (letters ? /^[BCDFGHJ-NP-TV-XZ]+$/ : /^\p{Nd}+$/u).test(bare(text));
+
 // codeIn is the one code of a length in a text that holds other things too, as internal/code has it: of the runs of digits, or of
 // the letters of codes, the one that is as long; or of those runs that a space or a dash parts. Empty: there is none, or several,
 // or the text is nothing but a code.
 export function codeIn(text, length, letters) {
-  if (!length) return '';
-  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, ''), own = letters ? /^[bcdfghj-np-tv-xz]+$/i : /^\p{Nd}+$/u;
-  if (own.test(plain.replace(/[\s\p{Pd}]/gu, ''))) return '';
-  const words = [...plain.matchAll(letters ? /[a-z0-9]+/gi : /\p{Nd}+/gu)].filter(([run]) => own.test(run));
+  if (!length || consists(text, letters)) return '';
+  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, '');
+  const words = [...plain.matchAll(letters ? /[a-z0-9]+/gi : /\p{Nd}+/gu)].filter(([run]) => consists(run, letters));
   const joined = [];
   for (const [i, word] of words.entries()) {
     const before = words[i - 1], between = before && plain.slice(before.index + before[0].length, word.index);
@@ -15,4 +22,76 @@ export function codeIn(text, length, letters) {
   const fit = (runs) => runs.filter((run) => [...run].length === length);
   const whole = fit(words.map(([run]) => run)), found = whole.length ? whole : fit(joined);
   return found.length === 1 ? found[0] : '';
+}
+
+// CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself, once: typed, pasted, from a text message, or
+// when the connection is back. What is too long, or was sent before, is not: a key too many must not cost another try.
+export class CodeField {
+  #sent; // what was submitted last
+  #tried = new Set(); // all that was
+  #pause; // after something was deleted: more may be
+  #message; // ends the wait for a text message
+
+  constructor(cards) {
+    this.cards = cards;
+    cards.root.addEventListener('input', ({ target, isComposing, inputType }) => { if (!isComposing) this.#entered(target, inputType); });
+    cards.root.addEventListener('compositionend', ({ target }) => this.#entered(target)); // no input event comes after it
+  }
+
+  get #field() { return this.cards.find('#code'); }
+
+  get #typed() { return bare(this.#field?.value ?? ''); }
+
+  // ready says that there is a whole code, which was not sent yet.
+  get ready() {
+    const { length, letters } = this.#field?.dataset ?? {}, typed = this.#typed;
+    return [...typed].length === Number(length) && consists(typed, letters !== undefined) && !this.#tried.has(typed);
+  }
+
+  #entered(field, how) {
+    if (field.id !== 'code') return;
+    const found = codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
+    if (found) field.value = found;
+    clearTimeout(this.#pause);
+    if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);
+    else this.check();
+  }
+
+  check() {
+    if (!this.ready || this.cards.inquiry.posting) return;
+    if (navigator.onLine) this.#field.form.requestSubmit();
+    else this.cards.say(this.cards.words.Offline);
+  }
+
+  // done says that a form has nothing to submit: Enter was pressed after a code that had been checked by itself, and was wrong.
+  done(form) { return form.contains(this.#field) && this.#field.matches('[aria-invalid]') && this.#field.value === ''; }
+
+  submitted(form) {
+    this.#sent = form.contains(this.#field) ? this.#typed : undefined;
+    this.#tried.add(this.#sent);
+  }
+
+  // answered: what was not compared may be sent again.
+  answered(came) {
+    if (came ? !this.#field?.matches('[aria-invalid]') : !navigator.onLine) this.#tried.delete(this.#sent);
+  }
+
+  // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it.
+  drawn() {
+    if (!('sms' in (this.#field?.dataset ?? {}))) return this.stop();
+    if (this.#message || !window.OTPCredential) return undefined;
+    this.#message = new AbortController();
+    return navigator.credentials.get({ otp: { transport: ['sms'] }, signal: this.#message.signal }).then(({ code }) => {
+      this.#message = undefined;
+      const field = this.#field;
+      field.value = code;
+      field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    }).catch(() => {}); // the person, or the browser, does not want that
+  }
+
+  stop() {
+    clearTimeout(this.#pause);
+    this.#message?.abort();
+    this.#message = undefined;
+  }
 }

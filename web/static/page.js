@@ -1,21 +1,18 @@
-import { Cards, working } from './cards.js';
-import { codeIn } from './code.js';
+import { Cards } from './cards.js';
+import { CodeField } from './code.js';
 import { Inquiry } from './inquiry.js';
 import { attendPhones } from './phone.js';
-import { loaded } from './time.js';
+import { loaded, second } from './time.js';
 
 // The page is complete without this file: forms post, links lead, the server draws every state. This makes it smoother:
 // the countdown moves, forms are sent without leaving the page, and the card is asked for again when it may have
 // changed. Nothing is stored; what the card says is all there is to know.
 
-const { plans, hm, h, m, s, available, offline, trouble } = document.body.dataset;
-
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
-const cards = new Cards(document, {
-  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), unsure: (moment) => inquiry.unsure(moment), busy: () => inquiry.posting, codeIn,
-});
-attendPhones(document, plans);
+const cards = new Cards(document, inquiry, act);
+cards.code = new CodeField(cards);
+attendPhones(document, document.body.dataset.plans);
 
 async function ask(url, options) {
   const { answer, moment, text } = await inquiry.ask(url, { ...options, headers: { 'X-Fragment': 'card', Accept: 'text/html' } });
@@ -38,26 +35,20 @@ function show(answer, mine, force) {
   document.title = answer.card.dataset.title;
 }
 
-async function submit(form, button) {
-  inquiry.posting = true;
-  working(button, true);
+async function act(form) {
   const body = form.method === 'post' ? new URLSearchParams(new FormData(form)) : undefined;
   const answer = await ask(form.action, { method: form.method, body }).catch(() => null);
-  inquiry.posting = false;
-  const wrong = answer ? '' : navigator.onLine ? trouble : offline;
-  cards.warn(wrong, form);
-  if (answer) {
+  if (!answer) return undefined;
+  return () => {
     show(answer, form);
-    return inquiry.follow();
-  }
-  working(button, false);
-  cards.say(wrong, form);
-  inquiry.follow(true); // until the server answers again
+    inquiry.follow();
+    setTimeout(() => cards.find('[data-return]')?.click(), second); // who comes back later stays
+  };
 }
 
 document.title = cards.card.dataset.title;
-cards.speak({ HoursMinutes: hm, Hours: h, Minutes: m, Seconds: s, AvailableNow: available }, document.documentElement.lang);
+cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
 if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
-inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.warn(yes ? '' : offline) });
+inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });

@@ -1,4 +1,4 @@
-import { codeIn } from '../static/code.js';
+import { CodeField } from '../static/code.js';
 import codes from '../static/code.css';
 import pips from '../static/pips.css';
 import { clockFrom, lasting, minute, put, second } from '../static/time.js';
@@ -10,7 +10,7 @@ import { act, box, dots, heading, lead, link } from './parts.js';
 
 export const { lang, mails, phones } = SENDCODE;
 export const styles = [pips, codes];
-export { codeIn, Flow };
+export { CodeField, Flow };
 
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
@@ -72,7 +72,6 @@ function code(w, state) {
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
   const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
   const trouble = awayBox(w, note) || ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount), undelivered: w.NotArrivedLead }[view.send.status] ?? '');
-  const hint = n && !wrong;
   return {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
@@ -85,13 +84,13 @@ function code(w, state) {
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
             'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: ' ', maxlength: 1000,
-            'data-length': n, 'data-focus': true, 'data-auto': hint && true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
-            'aria-describedby': [wrong && 'code-error', hint && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
+            'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
+            'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
           h('button', { id: 'check', class: 'button quiet', part: 'button quiet' }, w.CheckCode)),
         wrong && h('p', { id: 'code-error', class: 'error', part: 'error' }, wrong),
         h('p', { class: 'under' },
-          hint && h('span', { id: 'code-hint' }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n }), w.Separator),
+          n && h('span', { id: 'code-hint' }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n }), w.Separator),
           h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))))),
       again(w, w.SendAgain, quota), rules(w, quota), help(w, view),
       instead(w, state, true),

@@ -1,6 +1,6 @@
 import { Moment, second } from '../static/time.js';
 import { Client } from './client.js';
-import { codeIn } from '../static/code.js';
+import { bare, codeIn } from '../static/code.js';
 
 // What a widget asks the service for, and what comes of it.
 
@@ -271,7 +271,7 @@ const tag = (locale) => /^[a-z]{2,8}([-_][a-z0-9]{1,8})*$/i.test(locale) && loca
 
 // slipOf says what no code of this format looks like: a slip of the finger must not cost a try.
 function slipOf(typed, format) {
-  const read = [...typed.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/gu, '')];
+  const read = [...bare(typed)];
   if (read.length === 0) return 'required';
   if (format?.alphabet === 'digits' && !read.every((c) => /\p{Nd}/u.test(c))) return 'foreign';
   return format && read.length !== format.length ? 'length' : '';

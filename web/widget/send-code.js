@@ -1,4 +1,4 @@
-import { Cards, working } from '../static/cards.js';
+import { Cards } from '../static/cards.js';
 import controls from '../static/controls.css';
 import { Inquiry } from '../static/inquiry.js';
 import tokens from '../static/tokens.css';
@@ -76,10 +76,7 @@ export class SendCode extends HTMLElement {
     this.#root.append(
       h('div', { id: 'frame' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true })),
       h('p', { id: 'say', role: 'status', class: 'visually-hidden' }));
-    this.#cards = new Cards(this.#root, {
-      submit: (form, button) => this.#act(form, button), busy: () => this.#inquiry.posting,
-      over: () => this.#inquiry.soon(), refresh: () => this.#inquiry.refresh(), unsure: (moment) => this.#inquiry.unsure(moment), codeIn: (...all) => this.#code?.codeIn(...all),
-    });
+    this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');
@@ -112,7 +109,7 @@ export class SendCode extends HTMLElement {
     else state.to ??= this.getAttribute('to') ?? '';
     this.#flow = undefined;
     this.#speak();
-    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#w?.Offline) });
+    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.connected(yes) });
     if (!key) this.#begun().then((flow) => flow?.misplaced('it has no attribute public-key: pk_…'));
     else if (id) this.#inquiry.refresh();
     else this.#inquiry.follow();
@@ -187,6 +184,7 @@ export class SendCode extends HTMLElement {
   async #begun() {
     const code = await bring(addresses.code);
     if (!code || !this.isConnected) return undefined;
+    this.#cards.code ??= new code.CodeField(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
       words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, prove: (proof) => this.#prove(proof), show: () => this.#show(),
@@ -262,29 +260,13 @@ export class SendCode extends HTMLElement {
     this.#inquiry.follow();
   }
 
-  async #act(form, button) {
-    const { era } = this.#desk;
-    this.#inquiry.posting = true;
-    working(button, true);
-    const flow = await this.#begun();
-    if (era !== this.#desk.era) return;
-    const done = flow ? await flow[form.dataset.act](form) : 'lost';
-    if (era !== this.#desk.era) return;
-    this.#inquiry.posting = false;
-    if (!this.isConnected) return;
-    if (done === 'lost') return this.#lost(form, button);
-    if (navigator.onLine) this.#cards.warn();
-    this.#show({ mine: form });
-  }
-
-  // #lost: the answer did not come. Everything stays as it is, so asking again is the same request.
-  #lost(form, button) {
-    const text = navigator.onLine ? this.#w?.Trouble : this.#w?.Offline;
-    working(button, false);
-    this.#cards.warn(text, form);
-    this.#cards.say(text, form);
-    this.#inquiry.follow(true); // until the service answers again
+  async #act(form) {
+    const { era } = this.#desk, flow = await this.#begun();
+    const done = flow && era === this.#desk.era ? await flow[form.dataset.act](form) : 'lost';
+    if (era !== this.#desk.era) return false;
+    if (done !== 'lost') return () => this.isConnected && this.#show({ mine: form });
     this.dispatchEvent(new CustomEvent('failed', { detail: { reason: 'network' }, bubbles: true }));
+    return undefined;
   }
 
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
