@@ -3,12 +3,14 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/requestid"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
@@ -67,6 +69,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
+		requestid.Note(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
 		if key.Kind == verification.Browser { // a back end may name its client's address in client_ip; its own is not its client's
 			who.IP = server.ClientIP(c)

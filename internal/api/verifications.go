@@ -2,12 +2,14 @@ package api
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/requestid"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
@@ -46,6 +48,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if !answer.Admitted {
 		return quotaProblem(answer)
 	}
+	requestid.Note(c.Request().Context(), slog.String("send", answer.View.Send.ID))
 	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
 	if answer.Replayed {
 		h.Set("Idempotent-Replayed", "true")
@@ -62,7 +65,6 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
-		RequestID: c.Response().Header().Get(echo.HeaderXRequestID),
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages

@@ -96,7 +96,7 @@ func filterForAudit(given url.Values) string {
 			parts = append(parts, name+"="+value)
 		}
 	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network", "support", "recipient"} {
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network", "request", "support", "recipient"} {
 		if given.Has(name) {
 			parts = append(parts, name)
 		}

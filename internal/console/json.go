@@ -85,7 +85,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 	story := rowJSON(s.Send)
 	maps.Copy(story, frame.Object{
 		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": frame.OrNull(s.Send.Locale),
-		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP), "finished_at": frame.Timestamp(s.Send.FinishedAt),
+		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP), "request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": frame.Objects(s.Related, rowJSON), "quota": nil,
 		"suppressions": frame.Objects(s.Suppressions, func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
 		"events":       frame.Objects(s.Events, providerEventJSON), "verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},

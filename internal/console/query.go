@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
@@ -41,7 +43,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		"recipient": frame.Recipient(&f.Recipient), "status": frame.OneOf(&f.Status, statuses...),
 		"channel": frame.OneOf(&f.Channel, channels...), "purpose": frame.ShortText(&f.Purpose), "app": frame.ShortText(&f.App),
 		"blocked_by": frame.ShortText(&f.BlockedBy), "reference": frame.ShortText(&f.Reference), "carrier": frame.ShortText(&f.Provider),
-		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network),
+		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network), "request": frame.ShortText(&f.Request),
 		"outcome": frame.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
 		"from": frame.Time(&f.From, zone), "to": frame.Time(&f.To, zone), "last": frame.OneOf(&last, spans...),
 		"cursor": frame.Cursor(&f.Before), "newer": frame.Cursor(&f.After), "limit": frame.Limit(&f.Limit),
@@ -49,7 +51,8 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	if q.given, err = known.Parse(raw); err != nil {
 		return q, err
 	}
-	if (f.Outcome != "" || f.Network != "") && !q.given.Has("from") && last == "" && f.Recipient == nil && f.Reference+f.Support == "" {
+	setTimeOfRequest(&q)
+	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil && f.Reference+f.Support == "" {
 		last = "24h" // no index has them: a time bounds how many rows are looked at
 		q.given.Set("last", last)
 	}
@@ -71,6 +74,25 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		return q, fault.Invalid("newer", "invalid", "A list goes on from one cursor, either way.")
 	}
 	return q, nil
+}
+
+// How far from the time in its ID a request's sends may be logged: clocks differ.
+const (
+	beforeRequest = time.Minute
+	afterRequest  = 2 * time.Minute
+)
+
+// setTimeOfRequest sets the times of a query for a request whose ID has its time, a UUID of version 7 as package requestid makes it, if
+// the query names none.
+func setTimeOfRequest(q *query) {
+	id, err := uuid.Parse(q.filter.Request)
+	if err != nil || id.Version() != 7 || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
+		return
+	}
+	at := time.Unix(id.Time().UnixTime()).UTC()
+	q.filter.From, q.filter.To = at.Add(-beforeRequest), at.Add(afterRequest)
+	q.given.Set("from", "")
+	q.given.Set("to", "")
 }
 
 // rejectParameters returns an error with the problem if the query has one of the named parameters, else nil.
@@ -167,8 +189,8 @@ func (v filterView) DateTimeLocal(name string) string {
 
 // MoreFilled reports whether a field of the second row is filled in.
 func (v filterView) MoreFilled() bool {
-	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain", "network", "from",
-		"to"}, v.Has)
+	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain", "network", "request",
+		"from", "to"}, v.Has)
 }
 
 // Filtered reports whether any filter is set.

@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/requestid"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
@@ -25,7 +26,7 @@ import (
 )
 
 // searchPage redirects a search to an address that has no recipient in the clear: a send's page, or the list by the recipient's hash, by a
-// support reference or by the caller's reference.
+// support reference, by the caller's reference or by the ID of its request.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
@@ -98,17 +99,20 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return "", fault.Invalid("q", "required", "")
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
-		return explain.SendAddress(id), nil
+		rows, err := a.Log.SendsByID(ctx, []uuid.UUID{id})
+		return a.orRequest(ctx, typed, explain.SendAddress(id), rows, err)
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
-		return listAddress(nil, "recipient", h.String()), nil
+		rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+		return a.orRequest(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
 		if problem := frame.ShortText(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
-		return listAddress(nil, "reference", typed), nil
+		rows, err := a.Log.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
+		return a.orRequest(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
 	h, err := a.Desk.Hash(string(ch), to)
 	if err != nil {
@@ -124,6 +128,30 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	}
 	hints, err := a.hintsOf(ctx, ch, to)
 	return hints.addTo(list), err
+}
+
+// requestPatience bounds the search for a request's ID, which no index has.
+const requestPatience = 2 * time.Second
+
+// orRequest returns the address where the rows found are listed. If there are none, and the text typed is the ID of a request that made
+// sends, of the last 24 h unless the ID has its time, it returns the address of these.
+func (a *Console) orRequest(ctx context.Context, typed, address string, found []store.Send, err error) (string, error) {
+	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
+		return address, err
+	}
+	q, err := parseQuery(url.Values{"request": {typed}, "limit": {"2"}}.Encode(), a.Now(), time.UTC)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	switch rows, _ := a.Log.Sends(ctx, q.filter); len(rows) { // a database that is away, or takes too long, finds no request
+	case 0:
+		return address, nil
+	case 1:
+		return explain.SendAddress(rows[0].ID), nil
+	}
+	return listAddress(nil, "request", typed), nil
 }
 
 // recipientIn returns the channel and the text of a typed recipient; false if it is none. A text with an at sign is an address; a text of

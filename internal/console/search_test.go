@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/texts"
 )
 
@@ -88,6 +92,42 @@ func TestSearchBySupportReference(t *testing.T) {
 	}
 	r.Break()
 	want(t, b.Post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
+}
+
+// The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send or a reference has that name. Of a made
+// ID the time is read; another one is looked for in the last day.
+func TestSearchByRequest(t *testing.T) {
+	r := newRig(t)
+	made, other := uuid.UUID(storetest.Must(uuid.NewV7())(t)), uuid.NewString()
+	for n := range 6 {
+		made[n] = 0
+	}
+	binary.BigEndian.PutUint64(made[:8], uint64(r.Clock.Now().UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
+	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "named-twice-7f3a9c"
+	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
+	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here", twice: "/admin?reference=" + twice}
+	for n, id := range []string{made.String(), other, taken, trace} {
+		to[id] = explain.SendAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
+	}
+	r.sent("bea@example.com", of(twice))
+	r.sent("eva@example.com", func(s *store.Send) { s.Reference = twice })
+	const two = "a-request-of-two"
+	r.sent("cem@example.com", of(two))
+	r.sent("deb@example.com", of(two))
+	to[two] = "/admin?request=" + two
+	b := r.LoggedIn()
+	for typed, address := range to {
+		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), address)
+	}
+	if got := rowsIn(b.Get(to[two]).Body.String()); len(got) != 2 {
+		t.Errorf("two sends of one request: %v", got)
+	}
+	contains(t, b.Get(to[taken]), "<dt>Request ID</dt><dd class=\"id\">"+taken+"</dd>")
+	r.Clock.Add(25 * time.Hour)
+	b = r.LoggedIn()
+	for typed, address := range map[string]string{made.String(): to[made.String()], taken: "/admin?reference=" + taken} {
+		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), address)
+	}
 }
 
 // A text that may be a recipient, well-formed or not, gets into no address of a page.

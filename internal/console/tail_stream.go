@@ -29,7 +29,7 @@ const (
 )
 
 // listParameters are parameters that a stream rejects: it begins now, has no end, and knows only what is in a row.
-var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network"}
+var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
 // parseTail parses the filters of a stream and the place where it continues.
 func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, err error) {
@@ -56,7 +56,7 @@ func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, e
 // it. It returns "" if there is no such stream: the list is not the first page, has an end, or filters by what is not in a row.
 func streamAddress(q query, newest store.Mark) string {
 	f := q.filter
-	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network != "" {
+	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
 		return ""
 	}
 	given := url.Values{}

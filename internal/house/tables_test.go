@@ -24,6 +24,7 @@ var edges = map[string]string{
 	"internal/code":             "internal/fault",
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
+	"internal/requestid":        "",
 	"internal/loopback":         "",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/failover internal/loopback",
@@ -56,18 +57,18 @@ var edges = map[string]string{
 	"internal/reports": "internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":    "internal/policy internal/store",
 	"internal/limits":  "internal/fault quota", // not internal/gates: it asks an interface
-	"internal/verification": "internal/fault quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
+	"internal/verification": "internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate internal/webhook", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
 	"internal/support": "internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/fault web internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/fault internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
-	"internal/page": "internal/fault quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/server": "internal/fault internal/requestid web internal/loopback quota internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/api":    "internal/fault internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
+	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
-	"internal/console": "internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
+	"internal/console": "internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
 		"internal/console/records internal/console/policies",
 	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
@@ -84,7 +85,7 @@ var edges = map[string]string{
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/brand internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/requestid internal/brand internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +

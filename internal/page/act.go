@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/requestid"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
@@ -206,6 +208,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
 	case a.Admitted:
+		requestid.Note(ctx, slog.String("app", p.caller.App), slog.String("send", a.View.Send.ID))
 		before := s.Before
 		if a.View.ID != s.ID {
 			before = s.ID

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/requestid"
 	"sendcode/internal/texts"
 )
 
@@ -24,6 +25,8 @@ type Problem struct {
 	Detail string         // an English sentence for the developer; it never repeats a value from the request
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
+
+	request string // ID of the request that it answers
 }
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
@@ -45,6 +48,9 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	members["status"] = p.Kind.Status
 	if p.Detail != "" {
 		members["detail"] = p.Detail
+	}
+	if p.request != "" {
+		members["request_id"] = p.request
 	}
 	return json.Marshal(members)
 }
@@ -89,7 +95,9 @@ func writeProblem(c echo.Context, p *Problem) error {
 	if html {
 		return writePage(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
 	}
-	body, err := json.Marshal(p)
+	answer := *p // p may be shared
+	answer.request = requestid.From(c.Request().Context())
+	body, err := json.Marshal(&answer)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"sendcode/internal/requestid"
 	"sendcode/web"
 )
 
@@ -36,7 +37,7 @@ type Config struct {
 
 // New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
 func New(c Config) *echo.Echo {
-	c.Logger = LogRequestIDs(c.Logger)
+	c.Logger = requestid.Logger(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = echo.ExtractIPDirect()
@@ -71,7 +72,8 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs.
+// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, and with what was noted
+// (requestid.Note): app, key, send.
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -83,9 +85,12 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
 				level = slog.LevelDebug
 			}
-			logger.LogAttrs(c.Request().Context(), level,
-				"request", slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", c.Response().Status),
-				slog.Int64("took_ms", time.Since(start).Milliseconds()))
+			ctx := c.Request().Context()
+			if !logger.Enabled(ctx, level) {
+				return nil
+			}
+			logger.LogAttrs(ctx, level, "request", append([]slog.Attr{slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+				slog.Int("status", c.Response().Status), slog.Int64("took_ms", time.Since(start).Milliseconds())}, requestid.Notes(ctx)...)...)
 			return nil
 		}
 	}

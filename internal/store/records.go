@@ -201,7 +201,7 @@ func (s *Send) Columns() []Column {
 		{"afterwards", (*string)(&s.Afterwards), 0},
 		{"suppression_id", &s.Suppression, Null | InSend},
 		{"forgiven", &s.Forgiven, 0},
-		{"request_id", &s.RequestID, InSend},
+		{"request_id", &s.RequestID, InSend | Personal},
 		{"observed", &s.Observed, InSend},
 		{"domain", &domain, InSend | InRefusal | WriteOnly | Personal},
 	}

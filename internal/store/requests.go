@@ -141,6 +141,7 @@ type Filter struct {
 	Support   string    // a support reference
 	Outcome   CodeState // present state of the send's code
 	Network   string    // the client's, as Send.IP
+	Request   string    // as Send.RequestID; refusals have none
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this mark (keyset paging)
 	After     *Mark     // rows newer than this mark: those nearest to it, but returned newest first

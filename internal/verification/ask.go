@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/requestid"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -28,7 +29,6 @@ type Ask struct {
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
 	Languages string        // an Accept-Language list; invalid parts are ignored
-	RequestID string        // of the HTTP request; empty: none
 	Reference string        // the app's own name for the request, at most 64 characters
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
@@ -40,6 +40,7 @@ type Ask struct {
 // asked is a parsed and checked Ask.
 type asked struct {
 	Ask
+	request   string // ID of the HTTP request; empty: none
 	purpose   policy.Purpose
 	to        recipient.Recipient
 	address   recipient.Hash // of the address as it is spelled; subject.Recipient may stand for several spellings
@@ -65,7 +66,7 @@ const (
 // parseAsk parses and checks a request. For a resend it reads the verification. A request to a recipient that is not served is
 // recorded as a refusal. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
 func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
-	a := asked{Ask: ask}
+	a := asked{Ask: ask, request: requestid.From(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return a, err
 	}
@@ -284,7 +285,7 @@ func (a asked) row() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
-		IP: a.network(), RequestID: a.RequestID,
+		IP: a.network(), RequestID: a.request,
 	}
 }
 

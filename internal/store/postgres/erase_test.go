@@ -19,8 +19,8 @@ import (
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
-			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt request_id`,
-		erased: `masked domain country prefix reference ip locale`, hash: `recipient`,
+			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt`,
+		erased: `masked domain country prefix reference ip locale request_id`, hash: `recipient`,
 	},
 	"refusals": {
 		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,

@@ -92,6 +92,7 @@ func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 	AddIfSet(&c, "s.country = ? AND s.country <> ''", f.Country)
 	AddIfSet(&c, "s.domain = ? AND s.domain <> ''", f.Domain)
 	AddIfSet(&c, "s.ip = ?", f.Network)
+	AddIfSet(&c, "s.request_id = ?", f.Request)
 	if f.Outcome != "" {
 		c.Add("EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
 	}

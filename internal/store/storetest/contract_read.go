@@ -55,7 +55,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
 }
 
-// Sends are found by what became of their codes, and by the network of the client.
+// Sends are found by what became of their codes, and by the network and the request of the client.
 func codeStates(t *testing.T, f *Fixture) {
 	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired, store.CodeWaiting}
 	var sends []uuid.UUID
@@ -65,7 +65,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			f.Pass(10 * time.Minute) // to the instant at which the others expire
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.Verification.MaxAttempts, in.Send.IP = 1, fmt.Sprintf("192.0.2.%d/32", n)
+			in.Verification.MaxAttempts, in.Send.IP, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n), fmt.Sprint("request", n)
 		}))
 		switch state {
 		case store.CodeEntered:
@@ -78,7 +78,7 @@ func codeStates(t *testing.T, f *Fixture) {
 		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
 	}
 	for n, state := range states {
-		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)}} {
+		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)}, {Request: fmt.Sprint("request", n)}} {
 			filter.From, filter.Limit = Epoch.Add(-time.Hour), 10
 			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), sends[n:n+1])
 		}

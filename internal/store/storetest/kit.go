@@ -46,7 +46,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 
 // Traces are what must not be found of a recipient.
 var Traces = map[string]string{
-	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "holder": "s:quentin",
+	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "request": "order-of-quentin", "holder": "s:quentin",
 	"address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
 	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
 }
@@ -57,6 +57,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	f.Serial += 1000
 	mark := func(in *store.Intent) {
 		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		in.Send.RequestID = Traces["request"]
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}

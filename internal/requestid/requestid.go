@@ -1,0 +1,150 @@
+// Package requestid carries the ID of an HTTP request from its header to each log line, the access line and the send's row.
+package requestid
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Bounds of an ID that a client gives. 16 characters are more than any phone number has, so none becomes an ID.
+const (
+	minLength = 16
+	maxLength = 64
+)
+
+// request is the context of a request: what its log lines have in common. It is a context itself to save an allocation.
+type request struct {
+	context.Context
+	id, trace string
+
+	mu    sync.Mutex
+	notes []slog.Attr
+	room  [3]slog.Attr // of notes, so that app, key and send allocate nothing
+}
+
+type key struct{}
+
+// Value implements context.Context.
+func (r *request) Value(name any) any {
+	if name == (key{}) {
+		return r
+	}
+	return r.Context.Value(name)
+}
+
+// Begin returns a context with the request's ID: that of the header X-Request-Id or, without a valid one, the trace ID of the header
+// traceparent (W3C Trace Context, section 3.2), or else a new one, a UUID of version 7 (RFC 9562), whose time the console's search reads.
+// A header is valid if it has 16 to 64 letters, digits and "-", "_", ".".
+func Begin(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
+	r := &request{Context: ctx, id: header, trace: traceID(traceparent)}
+	switch {
+	case Valid(header):
+	case r.trace != "":
+		r.id = r.trace
+	default:
+		r.id = uuid.Must(uuid.NewV7()).String() // fails only without randomness, with which Go ends the process
+	}
+	r.notes = r.room[:0]
+	return r, r.id
+}
+
+// Valid reports whether a text may be an ID.
+func Valid(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return len(id) >= minLength && len(id) <= maxLength
+}
+
+// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. Of a future version it reads the fields of
+// version 00, as section 3.2.2 demands.
+func traceID(header string) string {
+	const whole = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	if len(header) < whole || header[2] != '-' || header[35] != '-' || header[52] != '-' {
+		return ""
+	}
+	version, trace, parent := header[:2], header[3:35], header[36:52]
+	tail := len(header) == whole || version != "00" && header[whole] == '-'
+	if !tail || version == "ff" || !isHex(version) || !isHex(trace) || !isHex(parent) || !isHex(header[53:55]) {
+		return ""
+	}
+	return trace
+}
+
+// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is all 0 is invalid but for version and flags.
+func isHex(s string) bool {
+	zero := len(s) > 2
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+		zero = zero && c == '0'
+	}
+	return !zero
+}
+
+// From returns the ID of the request in whose context the caller works; "" if there is none.
+func From(ctx context.Context) string {
+	if r, ok := ctx.Value(key{}).(*request); ok {
+		return r.id
+	}
+	return ""
+}
+
+// Note adds attributes to the request's access line. Without a request it does nothing. Never note a recipient or an ID that gives access.
+func Note(ctx context.Context, attrs ...slog.Attr) {
+	if r, ok := ctx.Value(key{}).(*request); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.notes = append(r.notes, attrs...)
+	}
+}
+
+// Notes returns what was noted.
+func Notes(ctx context.Context) []slog.Attr {
+	r, ok := ctx.Value(key{}).(*request)
+	if !ok {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notes
+}
+
+// Logger returns a logger that adds the ID of the request, from the context, to each line, and its trace ID if that is another one.
+func Logger(l *slog.Logger) *slog.Logger {
+	if _, done := l.Handler().(handler); done {
+		return l
+	}
+	return slog.New(handler{l.Handler()})
+}
+
+type handler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h handler) Handle(ctx context.Context, line slog.Record) error {
+	if r, ok := ctx.Value(key{}).(*request); ok {
+		line = line.Clone()
+		line.AddAttrs(slog.String("request_id", r.id))
+		if r.trace != "" && r.trace != r.id {
+			line.AddAttrs(slog.String("trace_id", r.trace))
+		}
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
