@@ -60,7 +60,7 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 }
 
 // phonePlansModule returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main
-// country and the groups of digits, as in recipient.Grouping.
+// country and the groups of digits, as in recipient.grouping.
 func phonePlansModule() []byte {
 	plans, shared := recipient.Plans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}

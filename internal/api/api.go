@@ -34,7 +34,7 @@ type Codes interface {
 
 // API answers under /v1. Set its fields before Register.
 type API struct {
-	Requests Requests            // bounds requests with public keys; nil: no limit
+	Requests requests            // bounds requests with public keys; nil: no limit
 	Limits   *limits.Service     // behind /v1/limits
 	Proofs   *redemption.Service // behind /v1/proofs
 
@@ -42,8 +42,8 @@ type API struct {
 	keys  atomic.Pointer[Keys]
 }
 
-// Requests bounds the requests of a network. Implementation: *server.RequestLimiter.
-type Requests interface {
+// requests bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 

@@ -20,8 +20,8 @@ type Ingester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
 
-// Limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gate.
-type Limiter interface {
+// limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gate.
+type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
@@ -30,11 +30,11 @@ type Limiter interface {
 // differ by a minute.
 var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
-// ProviderEvents serves /v1/events, where mail providers report what became of mails.
-type ProviderEvents struct {
+// providerEvents serves /v1/events, where mail providers report what became of mails.
+type providerEvents struct {
 	sources map[string]reports.Source
 	events  Ingester
-	used    Limiter
+	used    limiter
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	now     func() time.Time
@@ -42,9 +42,9 @@ type ProviderEvents struct {
 
 // NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
 // each event, and of each request that was rejected.
-func NewProviderEvents(sources []reports.Source, ingester Ingester, limiter Limiter, count func(provider, outcome string),
-	logger *slog.Logger) *ProviderEvents {
-	p := &ProviderEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
+func NewProviderEvents(sources []reports.Source, ingester Ingester, limiter limiter, count func(provider, outcome string),
+	logger *slog.Logger) *providerEvents {
+	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -52,7 +52,7 @@ func NewProviderEvents(sources []reports.Source, ingester Ingester, limiter Limi
 }
 
 // Register adds the route.
-func (p *ProviderEvents) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
+func (p *providerEvents) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -73,7 +73,7 @@ func ProviderOutcomes() []string {
 
 // receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
 // here, so that the provider does not send them again. While the log is away it answers 503, so that the provider does.
-func (p *ProviderEvents) receive(c echo.Context) error {
+func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
@@ -103,7 +103,7 @@ func (p *ProviderEvents) receive(c echo.Context) error {
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an
 // attacker could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
-func (p *ProviderEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte, all []reports.Event) error {
+func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte, all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)
@@ -125,7 +125,7 @@ func (p *ProviderEvents) ingestOnce(ctx context.Context, source reports.Source, 
 }
 
 // ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the provider should send them again.
-func (p *ProviderEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+func (p *providerEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

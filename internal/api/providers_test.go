@@ -46,7 +46,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 }
 
 // providerAPIWith is the API with a provider that proves itself by auth. One that signs members of the body has its events in a list.
-func providerAPIWith(t *testing.T, auth reports.Auth, limiter Limiter, now func() time.Time) *providerAPI {
+func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
 		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}}, Detail: []reports.Path{{"why"}},

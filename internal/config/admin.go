@@ -10,20 +10,20 @@ import (
 	"sendcode/internal/loopback"
 )
 
-// Admin is what the file says about the console.
-type Admin struct {
+// adminSettings is what the file says about the console.
+type adminSettings struct {
 	// For accounts with a password: `optional` or `required`.
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
 	TokenRole string `yaml:"token_role" default:"reader" env:"plain" oneof:"reader operator owner"`
 	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
-	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id"`
+	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`
 	// A provider of OpenID Connect.
-	OIDC OIDC `yaml:"oidc,omitempty"`
+	OIDC oidc `yaml:"oidc,omitempty"`
 }
 
-// AdminToken is a bearer token of the admin API that the file lists; only its hash is kept.
-type AdminToken struct {
+// adminToken is a bearer token of the admin API that the file lists; only its hash is kept.
+type adminToken struct {
 	// Unique.
 	ID string `yaml:"id" required:"yes" check:"name"`
 	// Of the whole token, in hex.
@@ -37,8 +37,8 @@ type AdminToken struct {
 // FactorRequired is the value of Admin.SecondFactor by which everyone with a password needs a second factor.
 const FactorRequired = "required"
 
-// OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
-type OIDC struct {
+// oidc is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
+type oidc struct {
 	// On the button; by default the issuer's host.
 	Title string `yaml:"title"`
 	// Exactly as the provider writes it.
@@ -52,11 +52,11 @@ type OIDC struct {
 	// Names a person; by default `email`.
 	Claim string `yaml:"claim"`
 	// Roles by a claim.
-	Roles OIDCRoles `yaml:"roles,omitempty"`
+	Roles oidcRoles `yaml:"roles,omitempty"`
 }
 
-// OIDCRoles gives roles to people without an account.
-type OIDCRoles struct {
+// oidcRoles gives roles to people without an account.
+type oidcRoles struct {
 	// A text or a list.
 	Claim string `yaml:"claim" required:"yes"`
 	// The role for each value of the claim; the highest of several counts.
@@ -64,7 +64,7 @@ type OIDCRoles struct {
 }
 
 // IsSet reports whether there is a provider.
-func (o OIDC) IsSet() bool { return o.Issuer != "" }
+func (o oidc) IsSet() bool { return o.Issuer != "" }
 
 // redirectPath is where the console gets the provider's answer.
 const redirectPath = "/admin/oidc/callback"
@@ -72,18 +72,18 @@ const redirectPath = "/admin/oidc/callback"
 // scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is used if the file names no scopes.
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
 
-// Check implements document.Checker.
-func (a *Admin) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (a *adminSettings) Check(p *document.Mapping) {
 	for i, t := range a.Tokens {
 		at, others := p.Children["tokens"][i], a.Tokens[:i]
-		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
+		if slices.ContainsFunc(others, func(other adminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
 			at.AddMistake("sha256", "another token has the same hash")
 		}
 	}
 }
 
-// Check implements document.Checker.
-func (o *OIDC) Check(*document.Mapping) {
+// Check implements document.checker.
+func (o *oidc) Check(*document.Mapping) {
 	if o.Claim == "" {
 		o.Claim = "email"
 	}

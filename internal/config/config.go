@@ -62,15 +62,15 @@ type Config struct {
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
-	Providers []Provider `yaml:"provider_events" unique:"name"`
+	Providers []provider `yaml:"provider_events" unique:"name"`
 	// Domains at which several spellings are one mailbox, for all callers and rules.
-	Folds []Fold `yaml:"folding" unique:"domain"`
+	Folds []fold `yaml:"folding" unique:"domain"`
 	// [Text messages](sms.md).
-	SMS SMS `yaml:"sms"`
+	SMS smsSettings `yaml:"sms"`
 	// The public page at `/`.
-	Page Page `yaml:"page"`
+	Page pageSettings `yaml:"page"`
 	// [The console](operations.md#accounts).
-	Admin Admin `yaml:"admin"`
+	Admin adminSettings `yaml:"admin"`
 
 	File     string   `yaml:"-"` // path of the YAML file
 	Warnings []string `yaml:"-"` // what works but deserves a sentence in the log
@@ -102,27 +102,27 @@ type Secrets struct {
 // Reloadable are the settings that can change while the service runs. Two secrets can too; see WithReloadable.
 type Reloadable struct {
 	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
-	Policies map[string][]Rule `yaml:"policies" keys:"policy" unique:"name"`
+	Policies map[string][]policyRule `yaml:"policies" keys:"policy" unique:"name"`
 	// Lists of rules for [`/v1/limits`](limits.md).
-	Limits map[string][]LimitRule `yaml:"limits" keys:"name" unique:"name"`
+	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
 	// What codes are for. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name"`
 	// How many checks may fail, for each app and channel.
-	Checks Checks `yaml:"checks"`
+	Checks checkSettings `yaml:"checks"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker Bound `yaml:"breaker"`
 	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
 	// At most 20 recipients with a known code, to which nothing is sent.
-	TestRecipients []TestRecipient `yaml:"test_recipients"`
+	TestRecipients []testRecipient `yaml:"test_recipients"`
 	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
-	Blocks []Block `yaml:"block"`
+	Blocks []blockRule `yaml:"block"`
 	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
-	Pauses []Pause `yaml:"paused"`
+	Pauses []pause `yaml:"paused"`
 	// Recipients that get nothing after a hard bounce or a complaint.
-	Suppressions Suppressions `yaml:"suppressions"`
+	Suppressions suppressions `yaml:"suppressions"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
@@ -130,7 +130,7 @@ type Reloadable struct {
 	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
 	// [Webhooks](webhooks.md) of all apps.
-	Webhooks Webhooks `yaml:"webhooks"`
+	Webhooks webhooks `yaml:"webhooks"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
 	builtIn    bool            // the default policy is the built-in one
@@ -144,8 +144,8 @@ type Bound struct {
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
 }
 
-// Checks bound failed checks, beside those of a recipient.
-type Checks struct {
+// checkSettings bound failed checks, beside those of a recipient.
+type checkSettings struct {
 	// For an IPv4 address or IPv6 /64.
 	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
 	// For a /24 or /48.
@@ -154,7 +154,7 @@ type Checks struct {
 	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
 }
 
-// Check implements document.Checker.
+// Check implements document.checker.
 func (b *Bound) Check(p *document.Mapping) {
 	for key, other := range map[string]string{"limit": "window", "window": "limit"} {
 		if p.Given[key] == nil && p.Given[other] != nil {
@@ -163,8 +163,8 @@ func (b *Bound) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.Checker.
-func (c *Checks) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (c *checkSettings) Check(p *document.Mapping) {
 	for _, key := range []string{"network", "wide_network", "app"} {
 		if p.Children[key] != nil && len(p.Children[key][0].Given) == 0 {
 			p.AddMistake(key, "limit and window are missing")
@@ -179,13 +179,13 @@ type Purpose struct {
 	// Life of a code, `30s` to `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 10m: a code may not live longer than ten minutes"`
 	// Its length and characters.
-	Code Code `yaml:"code"`
+	Code codeSettings `yaml:"code"`
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
-// Code is what a code looks like.
-type Code struct {
+// codeSettings is what a code looks like.
+type codeSettings struct {
 	// 6 to 10.
 	Length int `yaml:"length" default:"6" range:"6 10"`
 	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ`.
@@ -203,19 +203,19 @@ type App struct {
 	// As `templates`, for this app.
 	Templates string `yaml:"templates"`
 	// Its looks on the page and in mails.
-	Brand Brand `yaml:"brand"`
+	Brand brandSettings `yaml:"brand"`
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// API keys.
-	Keys []Key `yaml:"keys" unique:"id"`
+	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).
-	Webhook Webhook `yaml:"webhook"`
+	Webhook webhook `yaml:"webhook"`
 }
 
-// Brand is how an app shows itself.
-type Brand struct {
+// brandSettings is how an app shows itself.
+type brandSettings struct {
 	// The https URL of an image, on the page only.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
 	// A colour, `"#1f5fd1"`; adjusted for contrast.
@@ -224,8 +224,8 @@ type Brand struct {
 	Home string `yaml:"home,omitempty" check:"home"`
 }
 
-// Key is one API key of an app; only its hash is kept.
-type Key struct {
+// appKey is one API key of an app; only its hash is kept.
+type appKey struct {
 	// Unique within the app.
 	ID string `yaml:"id" required:"yes" check:"name"`
 	// `secret` (back ends) or `public` (browsers).
@@ -247,8 +247,8 @@ const (
 	PublicKey KeyKind = "public" // pk_…, for browsers
 )
 
-// Page is the public page at /.
-type Page struct {
+// pageSettings is the public page at /.
+type pageSettings struct {
 	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with `return_urls`.
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
@@ -293,7 +293,7 @@ func (c Config) PurposesWithPolicy(policy string) []string {
 
 // hasSecretKey reports whether the app has a key for back ends.
 func (a App) hasSecretKey() bool {
-	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == SecretKey })
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKey })
 }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
@@ -345,7 +345,7 @@ func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == de
 // ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
 // loopback.
 func (c Config) ReachedByStrangers(a App) bool {
-	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) ||
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey }) ||
 		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }
 

@@ -185,7 +185,7 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	}
 	var generated []ShownSecret
 	for _, s := range missing {
-		*s.of(c) = NewSecret(secrets[s.key])
+		*s.of(c) = newSecret(secrets[s.key])
 		if s.label != "" {
 			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}

@@ -46,7 +46,7 @@ func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
 	is(t, "a value that is a key's name", must(t, "templates: addr\nadmin: ", "SENDCODE_ADDR=127.0.0.1:3", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Templates, "addr")
 	is(t, "within a mapping", must(t, "admin: {token_role: root, second_factor: required}", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Admin,
-		Admin{TokenRole: "owner", SecondFactor: "required"})
+		adminSettings{TokenRole: "owner", SecondFactor: "required"})
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 

@@ -15,8 +15,8 @@ const defaultName = "default"
 // failuresName is the name of the built-in rule with scope failures.
 const failuresName = "failures"
 
-// Rule is a rule of a policy.
-type Rule struct {
+// policyRule is a rule of a policy.
+type policyRule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"yes"`
 	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
@@ -77,9 +77,9 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.Checker. Of rules with scope failures the log can evaluate one, with a sliding window; the name of the
+// Check implements document.checker. Of rules with scope failures the log can evaluate one, with a sliding window; the name of the
 // built-in one is reserved.
-func (r *Rule) Check(p *document.Mapping) {
+func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := sourceOf(p).bounded
@@ -116,11 +116,11 @@ func checkPolicyName(name string) string {
 
 // failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. It is added to each policy
 // that limits recipients and has no rule with scope failures.
-var failuresRule = Rule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
+var failuresRule = policyRule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
 // limitsRecipients reports whether one of the rules is enforced, with scope recipient.
-func limitsRecipients(rules []Rule) bool {
-	return slices.ContainsFunc(rules, func(r Rule) bool {
+func limitsRecipients(rules []policyRule) bool {
+	return slices.ContainsFunc(rules, func(r policyRule) bool {
 		return r.Scope == quota.Recipient && r.Mode != observe
 	})
 }
@@ -128,8 +128,8 @@ func limitsRecipients(rules []Rule) bool {
 // maxKeys of a rule: a request has no more (limits.MaxKeys).
 const maxKeys = 8
 
-// LimitRule is a rule of a limit.
-type LimitRule struct {
+// limitRule is a rule of a limit.
+type limitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`
 	// The key that the rule counts by, or several: the same values of all count together.
@@ -138,10 +138,10 @@ type LimitRule struct {
 }
 
 // QuotaRule returns the rule for the limiter, without scope and keys.
-func (r LimitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
+func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.Checker.
-func (r *LimitRule) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
 		p.AddMistake("key", "must name 1 to %d keys", maxKeys)

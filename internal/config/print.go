@@ -43,9 +43,9 @@ func (c Config) YAML() string {
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
-	shown.Blocks = slices.DeleteFunc(slices.Clone(c.Blocks), func(b Block) bool { return b.Domain == "" && b.Prefix == "" })
+	shown.Blocks = slices.DeleteFunc(slices.Clone(c.Blocks), func(b blockRule) bool { return b.Domain == "" && b.Prefix == "" })
 	for i, a := range c.Apps {
-		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k Key) bool { return k.ID == apiKeyID })
+		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID })
 	}
 	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "block": len(c.Blocks) - len(shown.Blocks)}
 	v := reflect.ValueOf(&shown).Elem()

@@ -90,7 +90,7 @@ func in(text, secret string) bool {
 func TestSecretNeverPrints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[A-Za-z0-9+/=:$,]{6,60}`).Draw(t, "value")
-		s := NewSecret(value)
+		s := newSecret(value)
 		if s.Reveal() != value || !s.IsSet() {
 			t.Fatal("the value is lost")
 		}
@@ -101,7 +101,7 @@ func TestSecretNeverPrints(t *testing.T) {
 			}
 		}
 	})
-	if s := NewSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
+	if s := newSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
 		t.Error("an empty secret passes for one that is set")
 	}
 }

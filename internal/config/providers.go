@@ -22,7 +22,7 @@ type SecretSource struct {
 
 var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Check implements document.Checker.
+// Check implements document.checker.
 func (s *SecretSource) Check(p *document.Mapping) {
 	switch {
 	case s.SecretEnv != "" && s.SecretFile != "":
@@ -50,18 +50,18 @@ func (s *SecretSource) setSecret(p *document.Mapping, key, value, from string) {
 	case len(value) > document.MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, document.IsControl):
 		p.AddMistake(key, "%s holds no secret: it is too long, or has control characters", from)
 	default:
-		s.Secret = NewSecret(value)
+		s.Secret = newSecret(value)
 	}
 }
 
-// Provider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
-type Provider struct {
+// provider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
+type provider struct {
 	reports.Source `yaml:",inline"`
 	SecretSource   `yaml:",inline"`
 }
 
 // SourceWithSecret returns the source with its secret.
-func (p Provider) SourceWithSecret() reports.Source {
+func (p provider) SourceWithSecret() reports.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
 	if p.Auth.Scheme == reports.StandardWebhooks {
 		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
@@ -72,8 +72,8 @@ func (p Provider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.Checker.
-func (v *Provider) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (v *provider) Check(p *document.Mapping) {
 	a := &v.Auth
 	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {
 		p.AddMistake("", "encoding must be hex or base64")

@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// TestRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a browser.
-type TestRecipient struct {
+// testRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a browser.
+type testRecipient struct {
 	// `email` or `sms`.
 	Channel string `yaml:"channel" required:"yes" oneof:"email sms"`
 	// An address or number.
@@ -21,8 +21,8 @@ type TestRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.Checker.
-func (t *TestRecipient) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (t *testRecipient) Check(p *document.Mapping) {
 	if !p.Faulty["channel"] && t.Channel != "" && t.Address != "" {
 		t.To = parseRecipient(p, t.Channel, t.Address)
 	}
@@ -37,8 +37,8 @@ func parseRecipient(p *document.Mapping, channel, to string) recipient.Recipient
 	return r
 }
 
-// Block refuses recipients: exactly one of Address, Domain and Prefix is set.
-type Block struct {
+// blockRule refuses recipients: exactly one of Address, Domain and Prefix is set.
+type blockRule struct {
 	// `email` or `sms`, with `to`.
 	Channel string `yaml:"channel,omitempty" oneof:"email sms"`
 	// An address or number.
@@ -53,8 +53,8 @@ type Block struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.Checker.
-func (b *Block) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (b *blockRule) Check(p *document.Mapping) {
 	kinds := 0
 	for _, value := range []string{b.Address, b.Domain, b.Prefix} {
 		if value != "" {
@@ -84,8 +84,8 @@ func parseMailDomain(text string) string {
 	return r.Domain()
 }
 
-// Fold is a domain at which several spellings are one mailbox.
-type Fold struct {
+// fold is a domain at which several spellings are one mailbox.
+type fold struct {
 	// The domain, exactly.
 	Domain string `yaml:"domain" required:"yes" check:"domain"`
 	// `ana+shop` is `ana`.
@@ -94,15 +94,15 @@ type Fold struct {
 	Dots bool `yaml:"dots"`
 }
 
-// Check implements document.Checker.
-func (f *Fold) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (f *fold) Check(p *document.Mapping) {
 	if f.Domain = parseMailDomain(f.Domain); p.Valid() && !f.PlusTags && !f.Dots {
 		p.AddMistake("", "folds nothing; set plus_tags or dots to true")
 	}
 }
 
-// Pause stops sends: of a channel, of a purpose, or of a purpose on a channel. At least one of both is set.
-type Pause struct {
+// pause stops sends: of a channel, of a purpose, or of a purpose on a channel. At least one of both is set.
+type pause struct {
 	// `email` or `sms`; by default both.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
 	// By default all.
@@ -111,8 +111,8 @@ type Pause struct {
 	Reason string `yaml:"reason"`
 }
 
-// Check implements document.Checker.
-func (s *Pause) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (s *pause) Check(p *document.Mapping) {
 	if s.Purpose != "" {
 		addReference(p, "purpose", "purpose", s.Purpose)
 	}
@@ -121,8 +121,8 @@ func (s *Pause) Check(p *document.Mapping) {
 	}
 }
 
-// Suppressions sets how long mail is kept from recipients without a mailbox or with a complaint.
-type Suppressions struct {
+// suppressions sets how long mail is kept from recipients without a mailbox or with a complaint.
+type suppressions struct {
 	// `1h` to `8784h`; `0s`: only by hand.
 	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h, or 0s for none"`
 }

@@ -222,7 +222,7 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 		key, value := document.Entry(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		switch {
-		case inner.Kind() != reflect.Struct || document.IsScalar(inner) || of == reflect.TypeFor[Checks]():
+		case inner.Kind() != reflect.Struct || document.IsScalar(inner) || of == reflect.TypeFor[checkSettings]():
 		case value != nil && len(value.Content) > 0 && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:

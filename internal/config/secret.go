@@ -13,8 +13,8 @@ type Secret struct {
 	value *string
 }
 
-// NewSecret wraps a value. An empty one is a Secret that is not set.
-func NewSecret(value string) Secret {
+// newSecret wraps a value. An empty one is a Secret that is not set.
+func newSecret(value string) Secret {
 	if value == "" {
 		return Secret{}
 	}
@@ -48,7 +48,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // UnmarshalText sets the secret to the text.
 func (s *Secret) UnmarshalText(text []byte) error {
-	*s = NewSecret(string(text))
+	*s = newSecret(string(text))
 	return nil
 }
 

@@ -103,7 +103,7 @@ func checkAdminPasswordHash(value string) string {
 // addAPIKey adds the key of SENDCODE_API_KEY to DefaultApp.
 func (c *Config) addAPIKey() {
 	if c.APIKey.IsSet() {
-		k := Key{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
+		k := appKey{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
 		c.Apps[0].Keys = append(c.Apps[0].Keys, k)
 	}
 }

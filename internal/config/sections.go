@@ -15,11 +15,11 @@ import (
 	"sendcode/quota"
 )
 
-// Check implements document.Checker.
+// Check implements document.checker.
 func (p *Purpose) Check(at *document.Mapping) { addReference(at, "policy", "policy", p.Policy) }
 
-// Check implements document.Checker.
-func (k *Key) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID {
 		p.AddMistake("id", "is the id of SENDCODE_API_KEY; choose another")
 	}
@@ -31,8 +31,8 @@ func (k *Key) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.Checker.
-func (b *Page) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)
 	}
@@ -125,13 +125,13 @@ func (d *loader) checkRecipients() {
 		at := d.root.Children["test_recipients"][i]
 		switch {
 		case t.To.IsZero():
-		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To.Equal(t.To) }):
+		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
 			at.AddMistake("", "is there twice")
 		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
 			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
 		}
 	}
-	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
+	slices.SortFunc(c.Folds, func(a, b fold) int { return strings.Compare(a.Domain, b.Domain) })
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
@@ -179,7 +179,7 @@ func (d *loader) checkCombinations() {
 		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
 	}
 	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
-	same := func(k Key) bool { return k.SHA256 == sum }
+	same := func(k appKey) bool { return k.SHA256 == sum }
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
 		errs.Add(d.locationOf("api_key"), "is also among the keys of the file")
 	}
@@ -244,10 +244,10 @@ func (c *Config) indexKeyOnRing() bool {
 func (d *loader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
-		c.Policies = map[string][]Rule{}
+		c.Policies = map[string][]policyRule{}
 	}
 	if _, given := c.Policies[defaultName]; !given {
-		c.Policies[defaultName] = []Rule{
+		c.Policies[defaultName] = []policyRule{
 			{Name: "minute", Scope: quota.Recipient, Allowance: Allowance{Limit: 1, Window: time.Minute}},
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
@@ -257,7 +257,7 @@ func (d *loader) completePolicies() {
 		}
 	}
 	for name, rules := range c.Policies {
-		bounded := slices.ContainsFunc(rules, func(r Rule) bool { return r.Scope == quota.Failures })
+		bounded := slices.ContainsFunc(rules, func(r policyRule) bool { return r.Scope == quota.Failures })
 		if limitsRecipients(rules) && !bounded {
 			c.Policies[name] = append(rules, failuresRule)
 		}
@@ -273,7 +273,7 @@ func (d *loader) completeWebhooks() {
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		for _, secret := range secrets[a.Name] {
-			a.Webhook.Secrets = append(a.Webhook.Secrets, NewSecret(secret))
+			a.Webhook.Secrets = append(a.Webhook.Secrets, newSecret(secret))
 		}
 		delete(secrets, a.Name)
 		if a.Webhook.URL == "" {

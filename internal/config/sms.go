@@ -29,8 +29,8 @@ var carrierTypes = []struct {
 	{"tencent", func() sms.Settings { return new(tencent.Config) }},
 }
 
-// SMS is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
-type SMS struct {
+// smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
+type smsSettings struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
 	// (422 `country_not_served`).
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
@@ -49,9 +49,9 @@ type SMS struct {
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
-	Spend []SpendCap `yaml:"spend" unique:"name"`
+	Spend []spendCap `yaml:"spend" unique:"name"`
 	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
-	Watch SMSWatch `yaml:"watch"`
+	Watch smsWatch `yaml:"watch"`
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
@@ -85,7 +85,7 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.Checker.
+// Check implements document.checker.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // what is missing may be what was wrong
@@ -110,8 +110,8 @@ func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20
 
-// Check implements document.Checker.
-func (s *SMS) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (s *smsSettings) Check(p *document.Mapping) {
 	slices.Sort(s.Countries)
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
@@ -133,7 +133,7 @@ func (s *SMS) Check(p *document.Mapping) {
 }
 
 // checkRoutes reports each served country without a carrier: its codes would be queued until they expire.
-func (s *SMS) checkRoutes(p *document.Mapping) {
+func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
 		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
@@ -145,7 +145,7 @@ func (s *SMS) checkRoutes(p *document.Mapping) {
 }
 
 // checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap.
-func (s *SMS) checkSpend(p *document.Mapping) {
+func (s *smsSettings) checkSpend(p *document.Mapping) {
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
@@ -156,8 +156,8 @@ func (s *SMS) checkSpend(p *document.Mapping) {
 	}
 }
 
-// SpendCap bounds what text messages may cost.
-type SpendCap struct {
+// spendCap bounds what text messages may cost.
+type spendCap struct {
 	// Unique.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `global`, or each `app` or `country` by itself.
@@ -168,8 +168,8 @@ type SpendCap struct {
 	Limit int64 `yaml:"limit" required:"yes"` // millionths
 }
 
-// SMSWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
-type SMSWatch struct {
+// smsWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
+type smsWatch struct {
 	Off bool `yaml:"-"`
 	// The least number of messages to judge, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
@@ -184,7 +184,7 @@ type SMSWatch struct {
 }
 
 // UnmarshalText reads off.
-func (w *SMSWatch) UnmarshalText(text []byte) error {
+func (w *smsWatch) UnmarshalText(text []byte) error {
 	if w.Off = string(text) == "off"; !w.Off {
 		return errors.New("must be off, or say what is watched, as in {sends: 20, approved: 10}")
 	}
@@ -192,7 +192,7 @@ func (w *SMSWatch) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes off, or nothing.
-func (w SMSWatch) MarshalText() ([]byte, error) {
+func (w smsWatch) MarshalText() ([]byte, error) {
 	if w.Off {
 		return []byte("off"), nil
 	}

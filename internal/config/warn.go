@@ -69,7 +69,7 @@ func warnOfExpiry(now, end time.Time, what string, add func(when bool, format st
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
-		public := slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey })
+		public := slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey })
 		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)

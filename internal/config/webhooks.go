@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// Webhook is where an app hears of its events.
-type Webhook struct {
+// webhook is where an app hears of its events.
+type webhook struct {
 	// https; http only in `webhooks: allow`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
@@ -47,14 +47,14 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Webhooks are what all webhooks have in common.
-type Webhooks struct {
+// webhooks are what all webhooks have in common.
+type webhooks struct {
 	// Private networks that webhooks may call, there also without TLS.
 	Allow []netip.Prefix `yaml:"allow" check:"callee"`
 }
 
-// Check implements document.Checker.
-func (w *Webhook) Check(p *document.Mapping) {
+// Check implements document.checker.
+func (w *webhook) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
 	}

@@ -26,17 +26,17 @@ func TestWebhooks(t *testing.T) {
 	is(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()}, []string{hookOne, hookTwo, hookThree})
 	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
 	is(t, "events", gift.Events, webhookEvents)
-	is(t, "no webhook", c.Apps[3].Webhook, Webhook{})
+	is(t, "no webhook", c.Apps[3].Webhook, webhook{})
 	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
 	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}", "SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
 		if !strings.Contains(c.YAML(), want) {
 			t.Errorf("%q is not printed:\n%s", want, c.YAML())
 		}
 	}
-	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(NewSecret(one))) != 32 || one == two {
+	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 || one == two {
 		t.Errorf("new secrets %s and %s", one, two)
 	}
-	if DecodeWebhookSecret(NewSecret("whsec_*")) != nil {
+	if DecodeWebhookSecret(newSecret("whsec_*")) != nil {
 		t.Error("a key of nothing")
 	}
 }

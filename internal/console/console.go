@@ -26,8 +26,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// Log has the store's methods that the console needs. Implementation: sqldb.DB.
-type Log interface {
+// log has the store's methods that the console needs. Implementation: sqldb.DB.
+type log interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
@@ -43,7 +43,7 @@ type Log interface {
 
 // Config is what a console works with.
 type Config struct {
-	Log            Log
+	Log            log
 	Auth           auth.Config
 	Desk           *support.Desk
 	Policies       policies.Desk // the same desk

@@ -13,7 +13,7 @@ import (
 // tail follows the database while it has readers: one goroutine polls for rows and passes each to the readers whose filters select it. It
 // sees the rows of every replica, since it needs nothing of the process that writes them.
 type tail struct {
-	log    Log
+	log    log
 	logger *slog.Logger
 	beat   time.Duration // between two signs of life to a reader
 	life   time.Duration // of one stream; a browser then reconnects
@@ -63,7 +63,7 @@ const (
 )
 
 // newTail makes a tail, which reads nothing until it has a reader.
-func newTail(log Log, logger *slog.Logger) *tail {
+func newTail(log log, logger *slog.Logger) *tail {
 	return &tail{log: log, logger: logger, beat: tailBeat, life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
 }
 

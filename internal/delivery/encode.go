@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Form renders the texts of mails of one kind, which differ only in the characters of fill: the code and the support reference. Forms are
-// compared with ==. Implementation: message.Form.
-type Form interface {
+// form renders the texts of mails of one kind, which differ only in the characters of fill: the code and the support reference. Forms are
+// compared with ==. Implementation: message.form.
+type form interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
@@ -30,7 +30,7 @@ type Encoder struct {
 
 // partsKey is everything that parts depend on.
 type partsKey struct {
-	form           Form
+	form           form
 	from, language string
 	fill           int // length
 }

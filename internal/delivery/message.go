@@ -29,7 +29,7 @@ type Message struct {
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
 	Text, HTML string
 	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one form are encoded once.
-	Form Form
+	Form form
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string

@@ -17,7 +17,7 @@ import (
 // MailServer plays the mail server and the carriers: they take time, refuse mailboxes that do not exist, and have bad hours. It remembers
 // the last code that each recipient got, as the person would read it. Safe for concurrent use.
 type MailServer struct {
-	clock *Clock
+	clock *clock
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -35,7 +35,7 @@ const (
 )
 
 // NewMailServer returns a mail server. Each message moves the clock on by the time that sending it takes.
-func NewMailServer(c *Clock) *MailServer {
+func NewMailServer(c *clock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
 
@@ -56,7 +56,7 @@ func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Re
 	if p.pace == slow {
 		took = p.randomDuration(4000, 9000)
 	}
-	p.clock.Advance(took)
+	p.clock.advance(took)
 	receipt := delivery.Receipt{Provider: mailServer, Code: "250 2.0.0", Took: took}
 	refused := func(status int, code string) (delivery.Receipt, error) {
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
@@ -84,7 +84,7 @@ func (p Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(180, 1400)
-	p.clock.Advance(took)
+	p.clock.advance(took)
 	p.codes[m.To] = m.Code
 	carrier := "twilio"
 	if m.Country == "CN" {

@@ -26,14 +26,14 @@ import (
 type Parts struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
-	Receipts   Receipts
+	Receipts   receipts
 	Flush      func(ctx context.Context) // writes refusals that were gathered
-	Clock      *Clock                    // stands where the week begins
+	Clock      *clock                    // stands where the week begins
 	MailServer *MailServer
 }
 
-// Receipts records the receipts of text messages. Implementation: sqldb.DB.
-type Receipts interface {
+// receipts records the receipts of text messages. Implementation: sqldb.DB.
+type receipts interface {
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
 }
 
@@ -153,7 +153,7 @@ func (w *week) play(ctx context.Context) error {
 		}
 		next := w.steps[0]
 		w.steps = w.steps[1:]
-		w.Clock.AdvanceTo(next.at)
+		w.Clock.advanceTo(next.at)
 		if err := next.do(ctx); err != nil {
 			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
 		}
@@ -162,7 +162,7 @@ func (w *week) play(ctx context.Context) error {
 			flushed = w.Clock.Now()
 		}
 	}
-	w.Clock.AdvanceTo(w.begin.Add(Week))
+	w.Clock.advanceTo(w.begin.Add(Week))
 	w.Flush(ctx)
 	return nil
 }

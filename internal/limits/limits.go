@@ -69,15 +69,15 @@ type Answer struct {
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// Gate decides in the limiter or, while that is unavailable, in this process (alone). Implementation: gates.Gate.
-type Gate interface {
+// gate decides in the limiter or, while that is unavailable, in this process (alone). Implementation: gates.Gate.
+type gate interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
 // Service applies the configured limits. Safe for concurrent use.
 type Service struct {
-	gate    Gate
+	gate    gate
 	secret  []byte
 	observe func(limit string, o Operation, outcome string)
 	queue   *quota.Queue
@@ -94,7 +94,7 @@ type limit struct {
 
 // New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation on
 // a known limit with valid keys. Its outcome is admitted, refused, looked, recorded or unavailable.
-func New(gate Gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
+func New(gate gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{gate: gate, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
 	return s

@@ -2,8 +2,8 @@ package message
 
 import "fmt"
 
-// Form is all of a mail but the code and the support reference, which Texts fills in. Forms are compared with ==.
-type Form struct {
+// form is all of a mail but the code and the support reference, which Texts fills in. Forms are compared with ==.
+type form struct {
 	renderer *Renderer
 	key      setKey
 	glance   bool
@@ -17,7 +17,7 @@ const maxForms = 512
 // Prepared is a mail that is not rendered yet.
 type Prepared struct {
 	redacted
-	Form     Form
+	Form     form
 	Fill     string // the code and the support reference: Form.Texts(Fill) renders the mail
 	Language string // the locale that was chosen, as in Locales
 }
@@ -39,23 +39,23 @@ func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	return Prepared{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
 }
 
-func (r *Renderer) form(req Request) Form {
+func (r *Renderer) form(req Request) form {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
-	f := Form{renderer: r, key: key, glance: req.Notify == Glance, data: req.Data, digits: len(req.Data.Code)}
+	f := form{renderer: r, key: key, glance: req.Notify == Glance, data: req.Data, digits: len(req.Data.Code)}
 	f.data.Code, f.data.Support = "", ""
 	return f
 }
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains neither.
-func (f Form) Texts(fill string) (subject, text, html string, err error) {
+func (f form) Texts(fill string) (subject, text, html string, err error) {
 	f.data.Code, f.data.Support = fill[:f.digits], fill[f.digits:]
 	m, err := f.render(f.data)
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (f Form) render(d Data) (Message, error) {
+func (f form) render(d Data) (Message, error) {
 	var done [partCount]string
 	for part, t := range f.renderer.sets[f.key] {
 		out, err := renderPart(part, t, newView(d, f.glance, f.key.locale))

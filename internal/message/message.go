@@ -62,7 +62,7 @@ type Message struct {
 type Renderer struct {
 	appRenderers[Renderer]
 	*catalog
-	rendered cache[Form, struct{}] // forms of which a mail was rendered
+	rendered cache[form, struct{}] // forms of which a mail was rendered
 }
 
 // New reads the templates of mails and tries them. A file in an override replaces the file of the same path. The error lists all faults.

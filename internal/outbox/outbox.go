@@ -42,8 +42,8 @@ type Store interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 
-// Gate are the changes that the outbox makes in the limiter. Implementation: *gates.Gate.
-type Gate interface {
+// gate are the changes that the outbox makes in the limiter. Implementation: *gates.Gate.
+type gate interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, h quota.History) error
@@ -55,8 +55,8 @@ type MailRenderer interface {
 	Prepare(message.Request) (message.Prepared, error)
 }
 
-// SMSRenderer renders a text message. Implementation: message.Texts.
-type SMSRenderer interface {
+// smsRenderer renders a text message. Implementation: message.Texts.
+type smsRenderer interface {
 	Render(message.Request) (message.Text, error)
 }
 
@@ -118,12 +118,12 @@ var StopWait = 10 * time.Second
 // Parts are the dependencies of an outbox.
 type Parts struct {
 	Store    Store
-	Gate     Gate
+	Gate     gate
 	Policy   *policy.InForce
 	Vault    keys.Vault
 	Mails    MailRenderer
 	Sender   Sender
-	Texts    SMSRenderer // with Carrier
+	Texts    smsRenderer // with Carrier
 	Carrier  Carrier     // nil: there are no text messages
 	Receipts Receipts    // nil: no receipt is expected
 	Observer Observer

@@ -20,8 +20,8 @@ type SpendCap struct {
 	Limit int64 // millionths of the unit that prices are in
 }
 
-// Ledger counts spent amounts. Implementation: sqldb.DB.
-type Ledger interface {
+// ledger counts spent amounts. Implementation: sqldb.DB.
+type ledger interface {
 	Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
 	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
@@ -30,7 +30,7 @@ type Ledger interface {
 // all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message, the
 // cost stays charged: a cap is reached early, never late.
 type Budget struct {
-	ledger  Ledger
+	ledger  ledger
 	caps    []SpendCap
 	logger  *slog.Logger
 	stopped func(spendCap string)
@@ -45,7 +45,7 @@ const (
 )
 
 // NewBudget returns a Budget; stopped is called for each message that a cap refused.
-func NewBudget(ledger Ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
+func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// References names an approved verification to the app's back end. Implementation: redemption.Service.
-type References interface {
+// references names an approved verification to the app's back end. Implementation: redemption.Service.
+type references interface {
 	NewReference(app, id string) (string, error)
 }
 

@@ -57,7 +57,7 @@ var windows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour,
 
 // told answers as the use cases do.
 type told struct {
-	Codes
+	codes
 	answer verification.Answer
 }
 

@@ -33,8 +33,8 @@ import (
 	"sendcode/web"
 )
 
-// Codes are the use cases that the page needs. Implementation: *verification.Service.
-type Codes interface {
+// codes are the use cases that the page needs. Implementation: *verification.Service.
+type codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
@@ -58,17 +58,17 @@ type Config struct {
 	Channels []recipient.Channel
 	Country  string     // country of phone numbers if the browser names none that is served; empty: none
 	Code     code.Shape // of new codes; each verification has its own
-	Codes    Codes
+	Codes    codes
 	Cookies  *keys.Ring       // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
-	Requests Requests // nil: no limit
+	Requests requests // nil: no limit
 	// References makes the references with which people return to an app. Required where an app has ReturnURLs.
-	References References
+	References references
 }
 
-// Requests bounds the requests of a network. Implementation: *server.RequestLimiter.
-type Requests interface {
+// requests bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
@@ -113,8 +113,8 @@ func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	return &now, nil
 }
 
-// AppInURL returns the app that the page's address names; "" if none.
-func (u *Page) AppInURL() string {
+// appInURL returns the app that the page's address names; "" if none.
+func (u *Page) appInURL() string {
 	if u.inURL {
 		return u.App
 	}
@@ -124,7 +124,7 @@ func (u *Page) AppInURL() string {
 // viewURL returns the URL of a view of the page.
 func (u *Page) viewURL(v view) string {
 	query := url.Values{}
-	if app := u.AppInURL(); app != "" {
+	if app := u.appInURL(); app != "" {
 		query.Set("app", app)
 	}
 	if v != "" {

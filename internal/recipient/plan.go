@@ -8,21 +8,21 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Plan describes a country's phone numbers for an input that formats them while they are typed. Only Parse decides what is valid.
-type Plan struct {
+// plan describes a country's phone numbers for an input that formats them while they are typed. Only Parse decides what is valid.
+type plan struct {
 	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
 	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
 	Example string // as ExampleNumber
 }
 
-// CallingCodePlan is the part of a Plan that all countries with one country code share.
-type CallingCodePlan struct {
+// callingCodePlan is the part of a Plan that all countries with one country code share.
+type callingCodePlan struct {
 	Main      string     // the country that most of the numbers belong to
-	Groupings []Grouping // the first one that fits holds
+	Groupings []grouping // the first one that fits holds
 }
 
-// Grouping is a format for numbers with certain leading digits. In a template each # is a digit.
-type Grouping struct {
+// grouping is a format for numbers with certain leading digits. In a template each # is a digit.
+type grouping struct {
 	Begins   string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
 	National string // with the trunk prefix; empty: it is not written so
 	Short    string // without it, within the country
@@ -30,10 +30,10 @@ type Grouping struct {
 }
 
 // Plans returns the plans of all Countries by country, and their shared parts by country code.
-func Plans() (countries map[string]Plan, codes map[string]CallingCodePlan) {
-	countries, codes = map[string]Plan{}, map[string]CallingCodePlan{}
+func Plans() (countries map[string]plan, codes map[string]callingCodePlan) {
+	countries, codes = map[string]plan{}, map[string]callingCodePlan{}
 	for _, country := range Countries() {
-		countries[country] = Plan{
+		countries[country] = plan{
 			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
 			Example: ExampleNumber(country),
 		}
@@ -44,20 +44,20 @@ func Plans() (countries map[string]Plan, codes map[string]CallingCodePlan) {
 	}
 	for _, m := range metadata.GetMetadata() {
 		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != NonGeographic {
-			codes[strconv.Itoa(int(m.GetCountryCode()))] = CallingCodePlan{country, groupingsOf(m)}
+			codes[strconv.Itoa(int(m.GetCountryCode()))] = callingCodePlan{country, groupingsOf(m)}
 		}
 	}
 	return countries, codes
 }
 
-func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
+func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	abroad := map[string]string{}
 	for _, f := range m.GetIntlNumberFormat() {
 		abroad[formatKey(f)] = f.GetFormat()
 	}
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
-		g := Grouping{Short: templateOf(pattern, format)}
+		g := grouping{Short: templateOf(pattern, format)}
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" { // a number of one town, which cannot be called from elsewhere
 			continue
 		}

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Scheme is how a provider authenticates a request.
-type Scheme string
+// scheme is how a provider authenticates a request.
+type scheme string
 
 // The schemes, the strongest first. Header and Basic only show that the sender knows a secret, which travels with each
 // request: use them over TLS, where the provider has nothing better.
 const (
-	StandardWebhooks Scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
-	HMAC             Scheme = "hmac"              // HMAC-SHA256 over the body, in a header
-	HMACFields       Scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
-	Header           Scheme = "header"            // the secret itself in a header
-	Basic            Scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
+	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
+	HMACFields       scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
+	Header           scheme = "header"            // the secret itself in a header
+	Basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
@@ -33,7 +33,7 @@ type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
 	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password).
 	// Use the last two over TLS only.
-	Scheme  Scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
+	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
 	Secrets [][]byte `yaml:"-"`
 	// `hmac`, `header`: the header. `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`

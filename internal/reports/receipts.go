@@ -25,8 +25,8 @@ type ReceiptStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 }
 
-// Carriers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
-type Carriers interface {
+// carriers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
+type carriers interface {
 	Asker(name string) (sms.Asker, bool)
 }
 
@@ -34,7 +34,7 @@ type Carriers interface {
 // polled to the log; the log gives each due poll to one replica.
 type Receipts struct {
 	Store    ReceiptStore
-	Carriers Carriers // nil: none is polled
+	Carriers carriers // nil: none is polled
 	Vault    keys.Vault
 	Logger   *slog.Logger
 }

@@ -215,7 +215,7 @@ func (r *Replica) nextCommit(method string) Kind {
 
 type unheard struct{}
 
-// Attempted implements webhook.Observer.
+// Attempted implements webhook.observer.
 func (unheard) Attempted(string, string, time.Duration) {}
 
 // serve answers a request, unless the replica dies before; then nil.

@@ -19,9 +19,9 @@ const (
 	defaultLanguage = "en"
 )
 
-// Find returns the ID of a template. It takes the first that there is: in the language, for the purpose and then for the default purpose;
+// find returns the ID of a template. It takes the first that there is: in the language, for the purpose and then for the default purpose;
 // in English, in the same order; in any language, in the same order. "" if there is none.
-func (a Approved) Find(purpose, language string) string {
+func (a Approved) find(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
 			if id := a[p][l]; id != "" {
@@ -56,7 +56,7 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *Error) {
-	if id = a.Templates.Find(m.Purpose, m.Language); id == "" {
+	if id = a.Templates.find(m.Purpose, m.Language); id == "" {
 		return "", nil, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: errTemplate}
 	}
 	for _, name := range a.Params {

@@ -60,8 +60,8 @@ type Reporter interface {
 	Reports(in Incoming, send string) (reports []Report, reply string, err error)
 }
 
-// ReporterByID is a Reporter whose reports name messages by the carrier's own ID.
-type ReporterByID interface{ ReportsByID() bool }
+// reporterByID is a Reporter whose reports name messages by the carrier's own ID.
+type reporterByID interface{ ReportsByID() bool }
 
 // Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
 type Asker interface {
@@ -69,8 +69,8 @@ type Asker interface {
 	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
 }
 
-// Prober is a Carrier that can be looked at without sending anything.
-type Prober interface {
+// prober is a Carrier that can be looked at without sending anything.
+type prober interface {
 	// Address is the URL of its API, whose host has to answer.
 	Address() string
 	// Probe makes a harmless request and returns what that showed, as the end of a sentence: ", …".

@@ -18,7 +18,7 @@ import (
 // Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says so, and, if the API has a harmless
 // request, that it takes our signature and knows the templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
-	p, ok := c.(Prober)
+	p, ok := c.(prober)
 	if !ok {
 		return "", errProbe
 	}

@@ -55,7 +55,7 @@ func (c *Carriers) Asker(name string) (Asker, bool) {
 
 // ToldByID reports whether the carrier of a name sends receipts to us that name messages by the carrier's own IDs.
 func (c *Carriers) ToldByID(name string) bool {
-	told, ok := c.routeByName(name).Carrier.(ReporterByID)
+	told, ok := c.routeByName(name).Carrier.(reporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }
 

@@ -49,8 +49,8 @@ func (q StatsQuery) Validated() (StatsQuery, error) {
 	return q, nil
 }
 
-// ZoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
-type ZoneOffset struct {
+// zoneOffset is a zone's offset from UTC, rounded down to whole hours, from an instant on.
+type zoneOffset struct {
 	From   time.Time
 	Offset time.Duration
 }
@@ -59,14 +59,14 @@ const day = 24 * time.Hour
 
 // ZoneOffsets returns the offsets from UTC that the query's stretches need, sorted by time. The first also applies before the query's time
 // range. If Zone does not matter, since it is nil or Each is not whole days, the only offset is 0.
-func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
+func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
-		return []ZoneOffset{{}}
+		return []zoneOffset{{}}
 	}
 	at, end := q.From.Add(-2*q.Each).In(q.Zone), q.To.Add(2*q.Each)
 	for {
 		_, east := at.Zone()
-		all = append(all, ZoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
+		all = append(all, zoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
 		if _, at = at.ZoneBounds(); at.IsZero() || at.After(end) {
 			return all
 		}

@@ -35,8 +35,8 @@ type Store interface {
 	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
 }
 
-// Codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
-type Codes interface {
+// codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
+type codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
@@ -44,13 +44,13 @@ type Codes interface {
 	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
-// Limiter deletes what the limiter counted in buckets. Implementation: *gates.Gate.
-type Limiter interface {
+// limiter deletes what the limiter counted in buckets. Implementation: *gates.Gate.
+type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Refusals writes the refusals that wait in memory to the log. Implementation: *refusals.Batch.
-type Refusals interface {
+// refusals writes the refusals that wait in memory to the log. Implementation: *refusals.Batch.
+type refusals interface {
 	Flush(ctx context.Context)
 }
 
@@ -69,9 +69,9 @@ type Texts interface {
 // Parts are the dependencies of a Desk.
 type Parts struct {
 	Store    Store
-	Codes    Codes
-	Limiter  Limiter
-	Refusals Refusals
+	Codes    codes
+	Limiter  limiter
+	Refusals refusals
 	Policy   *policy.InForce
 	Vault    keys.Vault
 	Mails    Mails

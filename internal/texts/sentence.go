@@ -6,10 +6,10 @@ import (
 )
 
 // Sentence is a text with times in it. Pages show the times in the zone of their Words; String writes them in UTC.
-type Sentence []Piece
+type Sentence []piece
 
-// Piece is a stretch of plain text, or a time.
-type Piece struct {
+// piece is a stretch of plain text, or a time.
+type piece struct {
 	Text   string
 	Strong bool
 	At     Clock // zero: plain text
@@ -24,18 +24,18 @@ type Clock struct {
 // Part is the piece that takes the place of "{name}" in a pattern.
 type Part struct {
 	name  string
-	piece Piece
+	piece piece
 }
 
 // Plain returns a part of plain text.
-func Plain(name, value string) Part { return Part{name, Piece{Text: value}} }
+func Plain(name, value string) Part { return Part{name, piece{Text: value}} }
 
 // Strong returns a part of emphasized text.
-func Strong(name, value string) Part { return Part{name, Piece{Text: value, Strong: true}} }
+func Strong(name, value string) Part { return Part{name, piece{Text: value, Strong: true}} }
 
 // At returns a part that is a time.
 func At(name string, t time.Time) Part {
-	return Part{name, Piece{At: Clock{Time: t}}}
+	return Part{name, piece{At: Clock{Time: t}}}
 }
 
 // Tell returns the console's text for a key as a sentence, with the parts in place of "{name}". A name without a part is left out.
@@ -45,7 +45,7 @@ func (w Words) Tell(key string, parts ...Part) Sentence {
 	for {
 		before, after, found := strings.Cut(rest, "{")
 		if before != "" {
-			out = append(out, Piece{Text: before})
+			out = append(out, piece{Text: before})
 		}
 		if !found {
 			return out
@@ -69,7 +69,7 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 			continue
 		}
 		if len(out) > 0 && w.texts["sentence.space"] != "" {
-			out = append(out, Piece{Text: w.texts["sentence.space"]})
+			out = append(out, piece{Text: w.texts["sentence.space"]})
 		}
 		out = append(out, s...)
 	}

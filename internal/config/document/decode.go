@@ -48,11 +48,11 @@ type Mapping struct {
 	before   int                   // number of mistakes in the file before this mapping
 }
 
-// Checker is a struct that checks its fields together, once they have been decoded.
-type Checker interface{ Check(p *Mapping) }
+// checker is a struct that checks its fields together, once they have been decoded.
+type checker interface{ Check(p *Mapping) }
 
-// Preparer is a struct that must look at the mapping before its fields are decoded. False: they are not decoded.
-type Preparer interface{ Prepare(p *Mapping) bool }
+// preparer is a struct that must look at the mapping before its fields are decoded. False: they are not decoded.
+type preparer interface{ Prepare(p *Mapping) bool }
 
 // Valid reports whether no mistake was found in the mapping.
 func (p *Mapping) Valid() bool { return len(p.Errs.Mistakes) == p.before }
@@ -75,10 +75,10 @@ func (p *Mapping) AddMistake(key, format string, args ...any) {
 }
 
 // LocationOf returns the file, line and path of a key, for people; those of the mapping if the key is not given.
-func (p *Mapping) LocationOf(key string) string { return p.Location(p.nodeAt(key)) }
+func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAt(key)) }
 
-// Field is one field of a struct, those of inlined ones included.
-type Field struct {
+// field is one field of a struct, those of inlined ones included.
+type field struct {
 	Name  string
 	Tag   reflect.StructTag
 	Value reflect.Value
@@ -86,7 +86,7 @@ type Field struct {
 }
 
 // Fields returns the fields of a struct and of the structs that it inlines; parts are the struct and the inlined ones.
-func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
+func Fields(v reflect.Value) (all []field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
@@ -101,7 +101,7 @@ func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
 				all, parts = append(all, more...), append(parts, inner...)
 			}
 		case name != "" && name != "-":
-			all = append(all, Field{name, f.Tag, value, option == "omitempty"})
+			all = append(all, field{name, f.Tag, value, option == "omitempty"})
 		}
 	}
 	return all, parts
@@ -130,17 +130,17 @@ func Defaults[T any]() (v T) {
 func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
 	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
 	v.SetZero()
-	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
+	if s, ok := v.Addr().Interface().(preparer); ok && !s.Prepare(p) {
 		return p
 	}
 	setDefaults(v)
 	all, parts := Fields(v)
-	known := map[string]Field{}
+	known := map[string]field{}
 	for _, f := range all {
 		known[f.Name] = f
 	}
 	if !IsNull(n) {
-		d.EachEntry(n, path, func(key string, n *yaml.Node, at string) {
+		d.eachEntry(n, path, func(key string, n *yaml.Node, at string) {
 			f, found := known[key]
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
@@ -159,7 +159,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 		}
 	}
 	for _, part := range slices.Backward(parts) {
-		if c, ok := part.Addr().Interface().(Checker); ok {
+		if c, ok := part.Addr().Interface().(checker); ok {
 			c.Check(p)
 		}
 	}
@@ -221,7 +221,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	part := func(v reflect.Value) any {
 		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
 			all, _ := Fields(v)
-			return all[slices.IndexFunc(all, func(f Field) bool { return f.Name == key })].Value.Interface()
+			return all[slices.IndexFunc(all, func(f field) bool { return f.Name == key })].Value.Interface()
 		}
 		return v.Interface()
 	}
@@ -236,7 +236,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 // decodeMap decodes a mapping whose keys the file chooses into a Go map.
 func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
 	v.SetZero()
-	d.EachEntry(n, path, func(key string, n *yaml.Node, path string) {
+	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {
 		before := len(d.Errs.Mistakes)
 		one := reflect.New(v.Type().Elem()).Elem()
 		if problem := d.Checks[tag.Get("keys")]; problem != nil && problem(key) != "" {

@@ -41,8 +41,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// Location returns the file, the line and the path of a node, for people; the variable that it comes from, if it does.
-func (d *Decoder) Location(n *yaml.Node, path string) string {
+// location returns the file, the line and the path of a node, for people; the variable that it comes from, if it does.
+func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Others[n]; other != "" {
 		return other
 	}
@@ -55,12 +55,12 @@ func (d *Decoder) Location(n *yaml.Node, path string) string {
 
 // AddMistakeAt adds what is wrong with a node.
 func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
-	d.Errs.Add(d.Location(n, path), format, args...)
+	d.Errs.Add(d.location(n, path), format, args...)
 }
 
-// EachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
+// eachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
 // with merge keys a small file could become huge.
-func (d *Decoder) EachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
+func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
 	if !d.checkKind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
 	}

@@ -22,7 +22,7 @@ type door struct {
 	Name string `yaml:"name" oneof:"front back"`
 }
 
-// Check implements document.Checker.
+// Check implements document.checker.
 func (s *shop) Check(p *document.Mapping) {
 	if len(s.Doors) == 0 && p.Valid() {
 		p.AddMistake("doors", "a shop has a door")

@@ -10,7 +10,7 @@ import (
 )
 
 // accountsLog has a name of its own: Accounts is a method, too.
-type accountsLog = Accounts
+type accountsLog = accounts
 
 // meanwhile is a log in which something happens right after an account was read.
 type meanwhile struct {
@@ -25,7 +25,7 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 }
 
 // change changes the account mei to be a reader whom the provider calls new, from a shell, and returns why that is refused.
-func (r *rig) change(log Accounts, do string) (refusal string) {
+func (r *rig) change(log accounts, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandEntry()
 	r.Must(err)

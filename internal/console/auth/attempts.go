@@ -17,14 +17,14 @@ import (
 	"sendcode/quota"
 )
 
-// Limiter counts attempts to log in, over all replicas or, while that is not possible, in this process: the console is needed most when
+// limiter counts attempts to log in, over all replicas or, while that is not possible, in this process: the console is needed most when
 // something is down. Implementation: gates.Gate.
-type Limiter interface {
+type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
 // attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more may be tried.
-type attempts struct{ limiter Limiter }
+type attempts struct{ limiter limiter }
 
 // accountScope is the scope of rules that count the attempts at one account name, whether or not there is such an account.
 const accountScope quota.Scope = "purpose"

@@ -17,10 +17,10 @@ import (
 
 // Config is what logging in works with.
 type Config struct {
-	Accounts Accounts
-	Sessions Sessions
-	Factors  SecondFactors
-	Limiter  Limiter
+	Accounts accounts
+	Sessions sessions
+	Factors  secondFactors
+	Limiter  limiter
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
@@ -34,8 +34,8 @@ type Config struct {
 	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token
 }
 
-// Accounts has the administrators. Implementation: sqldb.DB.
-type Accounts interface {
+// accounts has the administrators. Implementation: sqldb.DB.
+type accounts interface {
 	AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error
 	ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error
 	AccountByIdentity(ctx context.Context, identity string) (store.Account, error)
@@ -44,8 +44,8 @@ type Accounts interface {
 	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
 }
 
-// Sessions has the sessions of all accounts. Implementation: sqldb.DB.
-type Sessions interface {
+// sessions has the sessions of all accounts. Implementation: sqldb.DB.
+type sessions interface {
 	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
 	Session(ctx context.Context, id [32]byte) (store.Session, time.Time, error)
 	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
@@ -54,8 +54,8 @@ type Sessions interface {
 	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (bool, error)
 }
 
-// SecondFactors has the second factors and recovery codes of accounts. Implementation: sqldb.DB.
-type SecondFactors interface {
+// secondFactors has the second factors and recovery codes of accounts. Implementation: sqldb.DB.
+type secondFactors interface {
 	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
 	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
 	TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
@@ -104,9 +104,9 @@ func (a *Auth) Register(e *echo.Echo) {
 		e.POST(providerStart, frame.Form(a.startProviderLogin), open...)
 		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
-	e.GET(factorPage, a.factorPage, a.PageMiddleware(ActionFactor)...)
-	e.POST(factorPage, frame.Form(a.changeFactor), a.PageMiddleware(ActionFactor)...)
-	e.POST(sessionsPath, frame.Form(a.endSessions), a.PageMiddleware(ActionSession)...)
-	e.GET("/admin/accounts", a.accountsPage, a.PageMiddleware(ActionAccounts)...)
-	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.PageMiddleware(ActionAccounts)...)
+	e.GET(factorPage, a.factorPage, a.pageMiddleware(ActionFactor)...)
+	e.POST(factorPage, frame.Form(a.changeFactor), a.pageMiddleware(ActionFactor)...)
+	e.POST(sessionsPath, frame.Form(a.endSessions), a.pageMiddleware(ActionSession)...)
+	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(ActionAccounts)...)
+	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.pageMiddleware(ActionAccounts)...)
 }

@@ -41,7 +41,7 @@ type Change struct {
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is stored. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func ChangeAccount(ctx context.Context, log Accounts, w Change, now time.Time,
+func ChangeAccount(ctx context.Context, log accounts, w Change, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func ChangeAccount(ctx context.Context, log Accounts, w Change, now time.Time,
 }
 
 // toStoreChange returns the store's change for the requested one, and the new password if one was made.
-func toStoreChange(ctx context.Context, log Accounts, w Change, now time.Time) (c store.AccountChange, made string, err error) {
+func toStoreChange(ctx context.Context, log accounts, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -118,7 +118,7 @@ func toStoreChange(ctx context.Context, log Accounts, w Change, now time.Time) (
 }
 
 // checkIdentity returns an error if the requested identity is malformed or another account has it.
-func checkIdentity(ctx context.Context, log Accounts, w Change) error {
+func checkIdentity(ctx context.Context, log accounts, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return fault.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")

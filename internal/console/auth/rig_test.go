@@ -51,11 +51,11 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	l.Register(e)
 	ok := func(c echo.Context) error { return c.NoContent(http.StatusOK) }
 	for _, path := range []string{"/admin", "/admin/preview", "/admin/overview", "/admin/sends/:id"} {
-		e.GET(path, ok, r.auth.PageMiddleware(ActionRead)...)
+		e.GET(path, ok, r.auth.pageMiddleware(ActionRead)...)
 	}
-	e.POST("/admin/search", ok, r.auth.PageMiddleware(ActionRead)...)
-	e.GET("/v1/admin/sends", ok, r.auth.APIMiddleware(ActionRead)...)
-	e.GET("/v1/admin/sends.csv", r.recorded, r.auth.APIMiddleware(ActionExport)...)
+	e.POST("/admin/search", ok, r.auth.pageMiddleware(ActionRead)...)
+	e.GET("/v1/admin/sends", ok, r.auth.apiMiddleware(ActionRead)...)
+	e.GET("/v1/admin/sends.csv", r.recorded, r.auth.apiMiddleware(ActionExport)...)
 	return e
 }
 

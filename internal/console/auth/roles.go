@@ -117,21 +117,21 @@ type Route struct {
 // Add registers routes. Each route has its own middleware: with a group's, a wrong method would get 404, not 405.
 func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
-		before := a.PageMiddleware(r.Action)
+		before := a.pageMiddleware(r.Action)
 		if strings.HasPrefix(r.Path, "/v1/") {
-			before = a.APIMiddleware(r.Action)
+			before = a.apiMiddleware(r.Action)
 		}
 		e.Add(r.Method, r.Path, r.Handler, before...)
 	}
 }
 
-// PageMiddleware returns the middleware of a page that needs a session with a role that allows the action.
-func (a *Auth) PageMiddleware(action string) []echo.MiddlewareFunc {
+// pageMiddleware returns the middleware of a page that needs a session with a role that allows the action.
+func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
 }
 
-// APIMiddleware returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
-func (a *Auth) APIMiddleware(action string) []echo.MiddlewareFunc {
+// apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
+func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requireRole(action)}
 }
 

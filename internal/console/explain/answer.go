@@ -13,23 +13,23 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers.
+// answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers.
 // testdata/stories.txt has one for each combination of states.
-type Answer struct {
+type answer struct {
 	Text  texts.Sentence
 	W     texts.Words // of the person's language, else the reader's
 	Times bool        // it has some, so it has to say whose
 }
 
 // Zone returns the texts before and after the name of the time zone.
-func (a Answer) Zone() [2]string {
+func (a answer) Zone() [2]string {
 	before, after, _ := strings.Cut(a.W.Get("answer.zone"), "{zone}")
 	return [2]string{before, after}
 }
 
 // newAnswer returns the reply for the person; without a text if the row stands for several recipients, or is a send to a test recipient.
-func newAnswer(c matter, reader texts.Words) Answer {
-	a := Answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
+func newAnswer(c matter, reader texts.Words) answer {
+	a := answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}

@@ -8,24 +8,24 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Tone is the colour that goes with a state's sign and word.
-type Tone string
+// tone is the colour that goes with a state's sign and word.
+type tone string
 
 const (
-	Good  Tone = "good"
-	Warn  Tone = "warn"
-	Bad   Tone = "bad"
-	Still Tone = "still" // under way
+	Good  tone = "good"
+	Warn  tone = "warn"
+	Bad   tone = "bad"
+	Still tone = "still" // under way
 )
 
 // Label is a state as a page shows it: a sign, a word and their colour.
 type Label struct {
 	Sign, Word string
-	Tone       Tone
+	Tone       tone
 }
 
 // ToneOf returns the tone of a status.
-func ToneOf(s store.Status) Tone {
+func ToneOf(s store.Status) tone {
 	switch s {
 	case store.Sent, store.Delivered:
 		return Good

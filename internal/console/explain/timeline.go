@@ -18,7 +18,7 @@ import (
 // Entry is one line of the time line.
 type Entry struct {
 	At   texts.Clock // zero: the log does not know when
-	Tone Tone
+	Tone tone
 	What texts.Sentence
 	Link string // page of the row that it speaks of; empty for the row whose page this is
 
@@ -117,12 +117,12 @@ func (t teller) outcome() Entry {
 	return t.dated(t.row.FinishedAt, Bad, "line.failed.free")
 }
 
-func (t teller) dated(when time.Time, tone Tone, key string) Entry {
+func (t teller) dated(when time.Time, tone tone, key string) Entry {
 	return Entry{At: t.Exactly(when), Tone: tone, What: t.line(key), order: when}
 }
 
 // undated returns an entry after another one, for something whose time is not stored.
-func (t teller) undated(after time.Time, tone Tone, key string) Entry {
+func (t teller) undated(after time.Time, tone tone, key string) Entry {
 	return Entry{Tone: tone, What: t.line(key), order: after}
 }
 
@@ -147,7 +147,7 @@ func (t teller) serverReply() string {
 // codeEntries returns the entries about the code itself.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
-	line := func(when time.Time, tone Tone, key string) Entry {
+	line := func(when time.Time, tone tone, key string) Entry {
 		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
 	switch verification.StateOf(v, now) {

@@ -11,7 +11,7 @@ import (
 // providerEvents has for each kind of event its tone and the cause of the suppression that it may lead to. The worst kind is first.
 var providerEvents = []struct {
 	kind  store.ProviderEventKind
-	tone  Tone
+	tone  tone
 	cause store.Cause
 	after string // key of the texts on what a suppression that came of it means
 }{

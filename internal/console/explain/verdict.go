@@ -17,15 +17,15 @@ import (
 
 // Verdict is what a send's page opens with: what happened, and what to do next.
 type Verdict struct {
-	Tone       Tone
+	Tone       tone
 	What, Next texts.Sentence
-	Newer      *LinkedText  // the same was asked for again since; nil: it was not
-	Near       []LinkedText // what was asked for by recipients that are spelled almost the same, where there is nothing else
-	Answer     Answer
+	Newer      *linkedText  // the same was asked for again since; nil: it was not
+	Near       []linkedText // what was asked for by recipients that are spelled almost the same, where there is nothing else
+	Answer     answer
 }
 
-// LinkedText is a sentence about another request, with the address of its page.
-type LinkedText struct {
+// linkedText is a sentence about another request, with the address of its page.
+type linkedText struct {
 	Text texts.Sentence
 	Link string
 }

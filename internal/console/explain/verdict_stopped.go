@@ -77,8 +77,8 @@ func (c matter) pausedNext() texts.Sentence {
 }
 
 // linkTo returns a sentence on another request, with its address.
-func linkTo(w texts.Words, key string, s store.Send) LinkedText {
-	return LinkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
+func linkTo(w texts.Words, key string, s store.Send) linkedText {
+	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 

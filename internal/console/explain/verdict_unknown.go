@@ -10,9 +10,9 @@ import (
 func JudgeWithoutRows(unserved string, near []store.Send, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
-			Answer: Answer{W: w, Text: w.Tell("answer.norows.unserved")}}
+			Answer: answer{W: w, Text: w.Tell("answer.norows.unserved")}}
 	}
-	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
+	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.Erased {
 			v.Near, v.Next = append(v.Near, linkTo(w, "near.asked", row)), w.Tell("norows.next.near")

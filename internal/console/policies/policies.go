@@ -28,16 +28,16 @@ type Desk interface {
 	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
 }
 
-// Pages is the page. Safe for concurrent use.
-type Pages struct {
+// pages is the page. Safe for concurrent use.
+type pages struct {
 	desk    Desk
 	layout  *frame.Layout
 	replays chan struct{} // bounds the replays at once
 }
 
 // New makes the page.
-func New(desk Desk, l *frame.Layout) *Pages {
-	return &Pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
+func New(desk Desk, l *frame.Layout) *pages {
+	return &pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
 }
 
 // atLimitShown is how many recipients are shown at one rule's limit.
@@ -63,7 +63,7 @@ type ruleView struct {
 }
 
 // Show is the page's handler.
-func (a *Pages) Show(c echo.Context) error {
+func (a *pages) Show(c echo.Context) error {
 	asked, err := a.parseTrial(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (a *Pages) Show(c echo.Context) error {
 	return a.layout.Show(c, status, "policies", v)
 }
 
-func (a *Pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {

@@ -33,7 +33,7 @@ const (
 var trialPeriods = []string{"24h", "7d", "30d"}
 
 // parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown policy or parameter.
-func (a *Pages) parseTrial(raw string) (url.Values, error) {
+func (a *pages) parseTrial(raw string) (url.Values, error) {
 	asked, err := frame.ParseValues(raw)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // runTrial replays past sends through the changed rules, writes the result or the problem into t, and returns the page's status.
-func (a *Pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
 	rules, problem := changedRules(triableRules(p), values, w)
 	if problem != "" {
 		t.Problem = problem

@@ -72,7 +72,7 @@ var outcomes = []struct {
 
 // Drawing is what all charts of a page have in common.
 type Drawing struct {
-	Stretches []Interval
+	Stretches []interval
 	Each      time.Duration
 	W         texts.Words
 	Rows      func(from, to time.Time) string // address of the rows of a time
@@ -80,7 +80,7 @@ type Drawing struct {
 
 // bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart stands for top, which is at least the
 // highest sum.
-func (d Drawing) bars(of func(Interval) (stack []amount, said string)) (bars []barView, top float64) {
+func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
 		sum := 0.0
@@ -150,7 +150,7 @@ func (d Drawing) intervalText(at time.Time) string {
 
 // SendsChart returns the chart of what became of the sends, and its numbers.
 func (d Drawing) SendsChart() (Chart, Table) {
-	bars, most := d.bars(func(s Interval) (stack []amount, said string) {
+	bars, most := d.bars(func(s interval) (stack []amount, said string) {
 		var parts []string
 		for _, o := range outcomes {
 			n := o.of(s.Counts)
@@ -167,7 +167,7 @@ func (d Drawing) SendsChart() (Chart, Table) {
 		chart.Keys = append(chart.Keys, keyView{o.class, d.W.Get(o.key)})
 		heads = append(heads, d.W.Get(o.key))
 	}
-	return chart, d.table(heads, func(s Interval) (cells []string) {
+	return chart, d.table(heads, func(s interval) (cells []string) {
 		for _, o := range outcomes {
 			cells = append(cells, strconv.Itoa(o.of(s.Counts)))
 		}
@@ -179,13 +179,13 @@ func (d Drawing) SendsChart() (Chart, Table) {
 func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	w := d.W
 	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
-	approved, _ := d.bars(func(s Interval) ([]amount, string) {
+	approved, _ := d.bars(func(s interval) ([]amount, string) {
 		if s.Rate == nil {
 			return nil, FormatRate(nil)
 		}
 		return []amount{{"good", 2 * *s.Rate}}, FormatRate(s.Rate) // of a chart that is 2 high at least
 	})
-	times, longest := d.bars(func(s Interval) (stack []amount, said string) {
+	times, longest := d.bars(func(s interval) (stack []amount, said string) {
 		if s.P95MS != nil {
 			stack = []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
 		}
@@ -196,12 +196,12 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 			{Title: rate, Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
 			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2), Bars: times,
 				Keys: []keyView{{"good", half}, {"still", most}}},
-		}, d.table([]string{rate, half, most}, func(s Interval) []string {
+		}, d.table([]string{rate, half, most}, func(s interval) []string {
 			return []string{FormatRate(s.Rate), FormatTook(s.MedianMS, w), FormatTook(s.P95MS, w)}
 		})
 }
 
-func (d Drawing) table(heads []string, of func(Interval) []string) Table {
+func (d Drawing) table(heads []string, of func(interval) []string) Table {
 	v := Table{W: d.W, Heads: heads}
 	for _, s := range d.Stretches {
 		v.Rows = append(v.Rows, numbersRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})

@@ -16,8 +16,8 @@ type Statistics struct {
 	Each      int            `json:"each"` // seconds of one stretch
 	Total     Total          `json:"total"`
 	Before    Total          `json:"before"`
-	Domains   []DomainCounts `json:"domains"`
-	Stretches []Interval     `json:"stretches"` // those without rows too, oldest first
+	Domains   []domainCounts `json:"domains"`
+	Stretches []interval     `json:"stretches"` // those without rows too, oldest first
 }
 
 // Counts count sends by what became of them; refused counts requests.
@@ -67,8 +67,8 @@ type Measures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// DomainCounts are the numbers of mails to one domain. There are some only for the domains to which most mails failed.
-type DomainCounts struct {
+// domainCounts are the numbers of mails to one domain. There are some only for the domains to which most mails failed.
+type domainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`
 	Failed   int    `json:"failed"`
@@ -76,10 +76,10 @@ type DomainCounts struct {
 }
 
 // FailedOtherwise returns how many failed for another reason than a final refusal by a server.
-func (d DomainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
+func (d domainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
-// Interval has the numbers of one stretch of that time.
-type Interval struct {
+// interval has the numbers of one stretch of that time.
+type interval struct {
 	At string `json:"at"`
 
 	begins, ends time.Time
@@ -120,14 +120,14 @@ func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
 func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
-		Domains: make([]DomainCounts, 0, len(domains)),
+		Domains: make([]domainCounts, 0, len(domains)),
 	}
 	for _, d := range domains {
-		out.Domains = append(out.Domains, DomainCounts(d))
+		out.Domains = append(out.Domains, domainCounts(d))
 	}
 	tallies, stretches := now.Tallies, now.Intervals
 	for at := q.StretchStart(q.From); at.Before(q.To); at = q.NextStretchStart(at) {
-		s := Interval{At: iso(at), begins: at, ends: q.NextStretchStart(at)}
+		s := interval{At: iso(at), begins: at, ends: q.NextStretchStart(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]

@@ -68,7 +68,7 @@ func (c *Codes) SetCountries(countries ...string) { c.change(func() { c.Countrie
 // Pause pauses a channel; "" ends that.
 func (c *Codes) Pause(ch recipient.Channel) { c.change(func() { c.paused = ch }) }
 
-// Channels implements page.Codes.
+// Channels implements page.codes.
 func (c *Codes) Channels(string) []verification.ChannelInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()

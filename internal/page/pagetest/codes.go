@@ -162,7 +162,7 @@ func (c *Codes) bucketsOf(to recipient.Recipient, caller verification.Caller) ma
 	return map[quota.Scope]string{quota.Recipient: "to:" + to.Address(), quota.IP: "ip:" + caller.IP.String()}
 }
 
-// Send implements page.Codes.
+// Send implements page.codes.
 func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	c.held.RLock()
 	defer c.held.RUnlock()
@@ -260,7 +260,7 @@ func (c *Codes) seen(k *kept) verification.View {
 	return v
 }
 
-// Get implements page.Codes.
+// Get implements page.codes.
 func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,7 +275,7 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 	return verification.Answer{View: c.seen(k), Quota: c.redact(d, caller, k)}, err
 }
 
-// Check implements page.Codes.
+// Check implements page.codes.
 func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.CheckResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

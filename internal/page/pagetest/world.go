@@ -134,7 +134,7 @@ func (w *World) Exhaust() { w.exhausted.Store(true) }
 // requests refuses while the world is exhausted.
 type requests struct{ *atomic.Bool }
 
-// Admit implements page.Requests and api.Requests.
+// Admit implements page.requests and api.requests.
 func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
 
 // ServeHTTP answers a request as the server does.

@@ -73,22 +73,22 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// Format says how a body is written.
-type Format string
+// format says how a body is written.
+type format string
 
 // The formats of a body.
 const (
-	FormatNone Format = ""     // there is no body
-	FormatForm Format = "form" // application/x-www-form-urlencoded
-	FormatJSON Format = "json" // application/json
+	FormatNone format = ""     // there is no body
+	FormatForm format = "form" // application/x-www-form-urlencoded
+	FormatJSON format = "json" // application/json
 )
 
-var contentTypes = map[Format]string{
+var contentTypes = map[format]string{
 	FormatForm: "application/x-www-form-urlencoded", FormatJSON: "application/json; charset=utf-8",
 }
 
 // checkBody fills the template with text that is hard to escape, and returns an error if the result is no valid body of the format.
-func checkBody(template string, format Format) error {
+func checkBody(template string, format format) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{
 		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty,

@@ -30,20 +30,20 @@ type Config struct {
 	// Further headers.
 	Header map[string]string `yaml:"headers,omitempty"`
 	// Of the body: `json` or `form`.
-	Format Format `yaml:"format,omitempty" oneof:"form json"`
+	Format format `yaml:"format,omitempty" oneof:"form json"`
 	// The body.
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
-	Answer Answer `yaml:"answer,omitempty"`
+	Answer answer `yaml:"answer,omitempty"`
 	// How the carrier is asked what became of a message; `off`: not.
-	Poll Poll `yaml:"poll,omitempty"`
+	Poll poll `yaml:"poll,omitempty"`
 	// How receipts are read.
 	Receipt ReceiptWords `yaml:"receipt,omitempty"`
 }
 
-// Answer says how a carrier's answer is read. The first of these that applies decides: Codes, Statuses, an HTTP status other than 2xx,
+// answer says how a carrier's answer is read. The first of these that applies decides: Codes, Statuses, an HTTP status other than 2xx,
 // Accepted, Match.
-type Answer struct {
+type answer struct {
 	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a group.
 	ID Extract `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
@@ -53,9 +53,9 @@ type Answer struct {
 	// A regular expression that the body of an accepting 2xx matches.
 	Match *regexp.Regexp `yaml:"match,omitempty" check:"regexp"`
 	// Code to `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as `limit 60s`.
-	Codes map[string]Meaning `yaml:"codes,omitempty"`
+	Codes map[string]meaning `yaml:"codes,omitempty"`
 	// The same for HTTP statuses, if no code decides.
-	Statuses map[string]Meaning `yaml:"statuses,omitempty"`
+	Statuses map[string]meaning `yaml:"statuses,omitempty"`
 }
 
 type carrier struct {
@@ -63,10 +63,10 @@ type carrier struct {
 	*sms.Client
 }
 
-// Meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit such as "limit 60s".
-type Meaning string
+// meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit such as "limit 60s".
+type meaning string
 
-func (m Meaning) verdict() (sms.Verdict, error) {
+func (m meaning) verdict() (sms.Verdict, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
 		if err != nil || hold < time.Second || hold > maxHold {
@@ -74,7 +74,7 @@ func (m Meaning) verdict() (sms.Verdict, error) {
 		}
 		return sms.VerdictLimited(hold), nil
 	}
-	known := map[Meaning]sms.Verdict{
+	known := map[meaning]sms.Verdict{
 		"rejected": sms.VerdictRejected, "temporary": sms.VerdictTemporary, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut,
 	}
 	v, ok := known[m]
@@ -114,7 +114,7 @@ func (g Config) Check() map[string]error {
 	if !uses("to", "to_digits") || !uses("text", "code") {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
-	for _, table := range []map[string]Meaning{g.Answer.Codes, g.Answer.Statuses} {
+	for _, table := range []map[string]meaning{g.Answer.Codes, g.Answer.Statuses} {
 		for key, meaning := range table {
 			if _, err := meaning.verdict(); err != nil {
 				note("answer", fmt.Errorf("%s: %w", key, err))

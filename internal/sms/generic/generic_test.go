@@ -30,10 +30,10 @@ func description(endpoint string) Config {
 		Method: "POST", URL: endpoint + "/v1/{country}/messages", User: "shop", Format: FormatJSON,
 		Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
-		Answer: Answer{
+		Answer: answer{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
-			Codes:    map[string]Meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
-			Statuses: map[string]Meaning{"404": "rejected", "203": "temporary"},
+			Codes:    map[string]meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
+			Statuses: map[string]meaning{"404": "rejected", "203": "temporary"},
 		},
 	}
 }
@@ -73,7 +73,7 @@ func kannelDescription(endpoint string) Config {
 		Method: "GET",
 		URL: endpoint + "/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: Answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]Meaning{"404": "temporary"}},
+		Answer: answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]meaning{"404": "temporary"}},
 	}
 }
 
@@ -134,7 +134,7 @@ func TestNothingBreaksOut(t *testing.T) {
 func TestDescriptionsAreChecked(t *testing.T) {
 	good := func() Config {
 		g := description("https://sms.example.com")
-		g.Poll = Poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
+		g.Poll = poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
 		g.Receipt = ReceiptWords{Status: "s", Delivered: []string{"1"}}
 		return g
 	}
@@ -227,7 +227,7 @@ func TestNeedsSecret(t *testing.T) {
 func TestGenericIsAsked(t *testing.T) {
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := description(endpoint)
-		g.Poll = Poll{URL: endpoint + "/messages/{message}?to={to}",
+		g.Poll = poll{URL: endpoint + "/messages/{message}?to={to}",
 			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
 		return open(g)
 	}}

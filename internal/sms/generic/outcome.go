@@ -131,8 +131,8 @@ func (e Extract) find(body []byte) (string, bool) {
 	return jsonpath.Text(e.path.Find(at))
 }
 
-// Poll describes how a carrier is asked what became of a message.
-type Poll struct {
+// poll describes how a carrier is asked what became of a message.
+type poll struct {
 	Off bool `yaml:"-"`
 	// Fetched by GET; `{message}` is the carrier's message ID.
 	URL          string `yaml:"url,omitempty"`
@@ -140,7 +140,7 @@ type Poll struct {
 }
 
 // UnmarshalText reads off.
-func (p *Poll) UnmarshalText(text []byte) error {
+func (p *poll) UnmarshalText(text []byte) error {
 	if p.Off = string(text) == "off"; !p.Off {
 		return sms.ErrOnOff
 	}
@@ -148,16 +148,16 @@ func (p *Poll) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes off, or nothing.
-func (p Poll) MarshalText() ([]byte, error) {
+func (p poll) MarshalText() ([]byte, error) {
 	if p.Off {
 		return []byte("off"), nil
 	}
 	return nil, nil
 }
 
-func (p Poll) isSet() bool { return p.URL != "" || p.ReceiptWords.isSet() }
+func (p poll) isSet() bool { return p.URL != "" || p.ReceiptWords.isSet() }
 
-func (p Poll) check(note func(string, error), id Extract) {
+func (p poll) check(note func(string, error), id Extract) {
 	switch {
 	case !p.isSet():
 		return

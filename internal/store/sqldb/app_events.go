@@ -25,7 +25,7 @@ SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at F
 )
 
 // appEventSQL reads events with the columns of their sends and verifications.
-var appEventSQL = Twin{
+var appEventSQL = twin{
 	// LATERAL with LIMIT 1: the planner can only look up each row by its key.
 	Postgres: `SELECT ` + appEventTable.selectList() + ` FROM app_events e
 LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true

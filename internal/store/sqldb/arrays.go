@@ -35,8 +35,8 @@ var elements = map[Element]struct {
 	Bytes: {"bytea", pgtype.ByteaArrayOID},
 }
 
-// AppendElement appends one row's element in Postgres's binary form; nil is NULL.
-type AppendElement[R any] func(buf []byte, row R) []byte
+// appendElement appends one row's element in Postgres's binary form; nil is NULL.
+type appendElement[R any] func(buf []byte, row R) []byte
 
 // Arrays are the parameters of a statement that takes one array for each column of some rows.
 type Arrays[R any] struct {
@@ -49,7 +49,7 @@ type Arrays[R any] struct {
 type list[R any] struct {
 	rows    []R
 	element Element
-	write   AppendElement[R]
+	write   appendElement[R]
 }
 
 // NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for each row. capacity is how many
@@ -59,7 +59,7 @@ func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 }
 
 // Add appends an array parameter with one element for each row, written by write.
-func (a *Arrays[R]) Add(of Element, write AppendElement[R]) {
+func (a *Arrays[R]) Add(of Element, write appendElement[R]) {
 	a.lists = append(a.lists, list[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }

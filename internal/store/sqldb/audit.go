@@ -41,7 +41,7 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 	if f.Recipient != nil {
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
-	c.AddBefore("a.at, a.id", f.Before)
+	c.addBefore("a.at, a.id", f.Before)
 	return ReadAll(ctx, db, auditEntryTable.destinations, auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit),
 		c.Args)
 }

@@ -20,7 +20,7 @@ type column struct {
 	store.Column
 	read  string                        // SQL expression in the SELECT list
 	of    Element                       // type in Postgres
-	write AppendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
+	write appendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
 }
 
 // table describes the columns of a table.

@@ -51,8 +51,8 @@ var (
 	VerificationColumns = VerificationTable.selectList()
 )
 
-// SendFields returns the destinations to scan SendColumns into.
-func SendFields(s *store.Send) []any { return SendTable.destinations(s) }
+// sendFields returns the destinations to scan SendColumns into.
+func sendFields(s *store.Send) []any { return SendTable.destinations(s) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.destinations(v) }
@@ -165,5 +165,5 @@ func (f nullIDField) Scan(src any) error { return f.to.Scan(src) }
 
 // WorkFields returns the destinations to scan SendColumns and VerificationColumns into.
 func WorkFields(w *store.Work) []any {
-	return append(SendFields(&w.Send), VerificationFields(&w.Verification)...)
+	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }

@@ -31,8 +31,8 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// AddBefore appends the condition that a row is older than the mark; without a mark it does nothing. columns are the row's time and ID.
-func (c *Conditions) AddBefore(columns string, mark *store.Mark) {
+// addBefore appends the condition that a row is older than the mark; without a mark it does nothing. columns are the row's time and ID.
+func (c *Conditions) addBefore(columns string, mark *store.Mark) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
 	}
@@ -218,7 +218,7 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 	AddIfSet(&c, "f.channel = ?", f.Channel)
 	AddIfSet(&c, "f.logged_at >= ?", f.From)
 	AddIfSet(&c, "f.logged_at < ?", f.To)
-	c.AddBefore("f.logged_at, f.id", f.Before)
+	c.addBefore("f.logged_at, f.id", f.Before)
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"

@@ -104,7 +104,7 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 // AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops
 // at the first error of yield and returns that error.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
-	rows, _, err := readSince(ctx, db, within, SendFields, `
+	rows, _, err := readSince(ctx, db, within, sendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {

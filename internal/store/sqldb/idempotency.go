@@ -53,7 +53,7 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 		return read(TimeField{&now}, &row.Fingerprint, &row.SendID)
 	}}
 	err := db.Run(ctx, forget, claim, read,
-		&Step{Statement: claimedSendSQL, Args: args, Each: func(read Scan) error { return read(SendFields(&s)...) }},
+		&Step{Statement: claimedSendSQL, Args: args, Each: func(read Scan) error { return read(sendFields(&s)...) }},
 		&Step{Statement: claimedVerificationSQL, Args: args, Each: func(read Scan) error { return read(VerificationFields(&v)...) }})
 	switch {
 	case err != nil:

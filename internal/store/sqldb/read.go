@@ -22,7 +22,7 @@ var (
 
 // Send returns a send, or fault.NotFound.
 func (q Tx) Send(id uuid.UUID) (store.Send, error) {
-	return firstRow(q, SendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
+	return firstRow(q, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
 // Verification returns a verification, or fault.NotFound.
@@ -57,7 +57,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 		return nil, nil
 	}
 	query, args := db.SendsQuery(SendFilter{filter})
-	rows, err := ReadAll(ctx, db, SendFields, query, args)
+	rows, err := ReadAll(ctx, db, sendFields, query, args)
 	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
@@ -69,7 +69,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, SendFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
+	return ReadAll(ctx, db, sendFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
@@ -88,7 +88,7 @@ func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL makes Postgres look up each recipient in
 // the index, and the conditions match no other one.
-var latestSQL = Twin{
+var latestSQL = twin{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
 		Sends.rows(newestOfSQL) + `) UNION ALL (` + Refusals.rows(newestOfSQL) + `)) s`,
@@ -104,7 +104,7 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, SendFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, sendFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -115,7 +115,7 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, SendFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
+	rows, err := ReadAll(ctx, db, sendFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.Filter(rows), err
 }
@@ -126,7 +126,7 @@ func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = firstRow(q, withNow(&story.Now, SendFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
+	story.Send, err = firstRow(q, withNow(&story.Now, sendFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
@@ -165,7 +165,7 @@ const SentOfSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) 
 
 // related returns Story.Related of a verification.
 func (q Tx) related(v store.Verification) ([]store.Send, error) {
-	return All(q, SendFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
+	return All(q, sendFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
 UNION ALL `+Refusals.rows(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),
@@ -196,7 +196,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	})
 	for err == nil {
 		var page []store.Send
-		page, err = ReadAll(ctx, db, SendFields, sendSQL+`
+		page, err = ReadAll(ctx, db, sendFields, sendSQL+`
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
 		for _, s := range page {

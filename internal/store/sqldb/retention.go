@@ -27,7 +27,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 // Postgres deletes verifications and failures by their own age, unless their send is in flight or has a refund due; SQLite, without
 // partitions, together with their sends.
 var (
-	expireVerificationsSQL = Twin{
+	expireVerificationsSQL = twin{
 		Postgres: `
 DELETE FROM verifications WHERE id = ANY (ARRAY(
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
@@ -38,7 +38,7 @@ DELETE FROM verifications WHERE id = ANY (ARRAY(
 DELETE FROM verifications WHERE id IN (
     SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
 	}
-	expireFailuresSQL = Twin{
+	expireFailuresSQL = twin{
 		Postgres: `
 DELETE FROM failures WHERE (status, logged_at, id) IN (
     SELECT o.status, o.logged_at, o.id FROM failures o
@@ -48,7 +48,7 @@ DELETE FROM failures WHERE (status, logged_at, id) IN (
 DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
   AND id IN (SELECT value FROM json_each(@ids))`,
 	}
-	expireProviderEventsSQL = Twin{
+	expireProviderEventsSQL = twin{
 		Postgres: `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
     SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit FOR UPDATE SKIP LOCKED)`,
@@ -57,8 +57,8 @@ DELETE FROM provider_events WHERE (send_id, kind) IN (
     SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit)`,
 	}
 	// The BRIN index of verifications by time can only be read by a bitmap scan.
-	bitmapScanSQL        = Twin{Postgres: `SET LOCAL enable_bitmapscan = on`}
-	expireMinuteIndexSQL = Twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
+	bitmapScanSQL        = twin{Postgres: `SET LOCAL enable_bitmapscan = on`}
+	expireMinuteIndexSQL = twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
 )
 
 const oldRefusalsSQL = `SELECT o.id FROM refusals o WHERE o.logged_at < @before ORDER BY o.logged_at, o.id LIMIT @limit`

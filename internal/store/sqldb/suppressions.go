@@ -73,7 +73,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 		if f.Recipient != nil {
 			c.Add("recipient = ?", *f.Recipient)
 		}
-		c.AddBefore("since, id", f.Before)
+		c.addBefore("since, id", f.Before)
 		list, err = All(q, suppressionTable.destinations, suppressionSQL+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), c.Args)
 		return err
