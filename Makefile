@@ -5,6 +5,11 @@ SHELL := bash
 # Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
+# What `sendcode version` says: 0.1.0 at the tag v0.1.0, else 0.1.0-dev+ and the commit, or 0.1.0-dev without git.
+VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/app/version.go); \
+	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
+	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
+PROGRAM = $(BUILD) -ldflags='-X sendcode/internal/app.version=$(VERSION)' ./cmd/sendcode
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
@@ -36,18 +41,19 @@ REPLICAS ?= 0
 SCHEDULES ?= 1000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
+OUT ?= dist
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate mutants up screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## the service on http://127.0.0.1:8080/, needing only Go
-	@$(BUILD) ./cmd/sendcode
+	@$(PROGRAM)
 	@exec bin/sendcode serve
 
 demo: ## the same with a week of made-up sends in it
-	@$(BUILD) ./cmd/sendcode
+	@$(PROGRAM)
 	@exec bin/sendcode demo
 
 test: tools ## every test, on servers and a browser of its own
@@ -119,6 +125,12 @@ mutants: tools ## changes one line at a time and prints which change no test not
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
 	@exec bin/up
+
+release: ## archives for Linux and macOS with licences, bills of materials and checksums, into dist (OUT=dist); twice the same bytes
+	go run ./tools/release -version=$(VERSION) -time=$$(git log -1 --format=%ct) -out=$(OUT)
+
+version: ## what this tree calls itself
+	@echo $(VERSION)
 
 screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots

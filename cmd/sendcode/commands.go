@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -116,13 +119,34 @@ func (p program) logger(level slog.Level) *slog.Logger {
 
 type versionCommand struct{}
 
-// Run prints the module's version, which names the commit unless that is tagged, and the compiler, as the build has recorded them.
+// Run prints the version and the compiler.
 func (versionCommand) Run(p program) error {
-	info, found := debug.ReadBuildInfo()
-	if !found {
-		return p.println("sendcode (version unknown)")
+	return p.println("sendcode " + app.Version() + " " + runtime.Version())
+}
+
+type healthCommand struct {
+	Addr string `env:"SENDCODE_ADDR" default:"127.0.0.1:8080" help:"Where the service listens."`
+}
+
+// Run returns an error unless /readyz answers 200 within three seconds. It reads no file: a mistake in the settings, which a running
+// service does not take over, makes no healthy one unhealthy.
+func (h healthCommand) Run(ctx context.Context, p program) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Addr+"/readyz", nil)
+	if err != nil {
+		return err
 	}
-	return p.println("sendcode " + info.Main.Version + " " + info.GoVersion)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("not ready: %s", answer.Status)
+	}
+	return errors.Join(p.println(strings.TrimSpace(string(body))), err)
 }
 
 // adminCommand is for an administrator with a shell who cannot log in to the console, or has no account yet.

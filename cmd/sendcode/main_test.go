@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,7 +92,10 @@ func TestCommands(t *testing.T) {
 		{"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n", "warning: SENDCODE_REDIS_URL is not set"},
 		{"config --example", mistakes, 0, "\nretention: 2160h\n|With type: twilio", ""},
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
-		{"version", mistakes, 0, "sendcode ", ""},
+		{"version", mistakes, 0, "sendcode 0.", ""},
+		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
+		{"man", mistakes, 0, ".TH SENDCODE 1|.B \\-\\-kind=\\fIsecret|public", ""},
+		{"complete tcsh", mistakes, 80, "", "bash"},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 80, "", "party"},
 		{"sevre", nil, 80, "", "sendcode: error: "}, {"key --kind=rsa", nil, 80, "", "sendcode: error: "},
@@ -135,6 +139,42 @@ func TestKeys(t *testing.T) {
 		"SENDCODE_WEBHOOK_SECRETS=default:" + made("webhook")}
 	if _, err, code := sendcode(t, environ, "config"); code != 0 {
 		t.Errorf("the settings refuse what key makes: %s", err)
+	}
+}
+
+// What Bash offers for the last of some words.
+func TestCompletion(t *testing.T) {
+	script, _, _ := sendcode(t, nil, "complete", "bash")
+	for words, want := range map[string]string{
+		"sendcode mi": "migrate", "sendcode key --k": "--kind", "sendcode key --kind pub": "public", "sendcode admin ad": "add", "sendcode mars x": "",
+	} {
+		bash := exec.CommandContext(t.Context(), "bash", "-c", script+`COMP_WORDS=($1) COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _sendcode; echo "${COMPREPLY[@]}"`, "bash", words)
+		if got, err := bash.CombinedOutput(); err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: %s (%v), want %s", words, got, err, want)
+		}
+	}
+	for _, shell := range []string{"zsh", "fish"} { // installed or not, each command is in its script
+		if script, _, _ := sendcode(t, nil, "complete", shell); !strings.Contains(script, "migrate") || !strings.Contains(script, "ring index webhook") {
+			t.Errorf("%s lacks a command or a value: %s", shell, script)
+		}
+	}
+}
+
+// A health check says what /readyz says.
+func TestHealth(t *testing.T) {
+	for status, code := range map[int]int{http.StatusOK: 0, http.StatusServiceUnavailable: 1} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/readyz" {
+				t.Errorf("%s was asked for", r.URL.Path)
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "as it is\n")
+		}))
+		defer s.Close()
+		out, stderr, got := sendcode(t, nil, "health", "--addr="+s.Listener.Addr().String())
+		if got != code || out != "as it is\n" || (stderr == "") != (code == 0) {
+			t.Errorf("%d: code %d, %q, %q", status, got, out, stderr)
+		}
 	}
 }
 

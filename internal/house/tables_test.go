@@ -103,6 +103,7 @@ var support = words("internal/servertest internal/store/sqlite/sqlitetest " +
 // modules says which packages may use another author's module, so that
 // changing one's mind about it has an end. Test files may use any module here.
 var modules = map[string]string{
+	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "web",

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The part of `make lint` that asks other machines: govulncheck, whose database is at vuln.go.dev, and two readers of docs/openapi.yaml
-# from npm, Redocly's linter and openapi-typescript. A check that cannot have what it needs is skipped with a line that says so; one that
+# from npm, Redocly's linter and openapi-typescript; a linter of the Dockerfile, systemd's of the unit, and the schemas of Kubernetes and
+# compose (manifest). A check that cannot have what it needs is skipped with a line that says so; one that
 # finds something fails. Versions are exact, so that a check finds tomorrow what it finds today, but for what is new in the database.
 set -u
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -44,5 +45,25 @@ if has openapi-typescript "$generator" && has tsc "$compiler"; then # a caller i
   cp tools/outside/caller.ts "$dir"
   found openapi-typescript npm_run "$generator" openapi-typescript docs/openapi.yaml -o "$dir/api.ts" &&
     found openapi-typescript npm_run "$compiler" tsc --noEmit --strict --target es2022 --module esnext --moduleResolution bundler "$dir/caller.ts"
+fi
+lint=dockerfile-utils@0.16.3
+if has dockerfile-utils "$lint"; then
+  # It always exits with 0, and prints what it finds.
+  said=$(npm_run "$lint" dockerfile-utils lint Dockerfile 2> /dev/null); [ -z "$said" ] || { echo "Dockerfile: $said"; failed=1; }
+fi
+if command -v systemd-analyze > /dev/null; then
+  unit=$(mktemp -d)/sendcode.service
+  sed 's|/usr/local/bin/sendcode|/bin/true|' deploy/systemd/sendcode.service > "$unit"
+  found systemd-analyze systemd-analyze verify "$unit"
+  rm -r "$(dirname "$unit")"
+else
+  skip systemd-analyze 'it is not installed'
+fi
+if (cd tools/outside/manifest && go mod download) 2> /dev/null; then
+  checker=$(mktemp)
+  found manifest go build -C tools/outside/manifest -o "$checker" . && found manifest "$checker" deploy/kubernetes compose.yaml
+  rm "$checker"
+else
+  skip manifest 'its modules cannot be had'
 fi
 exit $failed

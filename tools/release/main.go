@@ -1,0 +1,260 @@
+// Command release builds the archives of a release: one for each system, with the program, what belongs beside it and the licences of
+// its modules, a bill of materials for each, and checksums. The same tree and Go give the same bytes.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+)
+
+// systems are what archives are made for: GOOS/GOARCH.
+var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
+
+// copied are the files of the tree that an archive has, by their names in it.
+var copied = map[string]string{
+	"README.md":             "tools/release/README.md",
+	"CHANGELOG.md":          "CHANGELOG.md",
+	"UPGRADING.md":          "UPGRADING.md",
+	"sendcode.service":      "deploy/systemd/sendcode.service",
+	"docs/openapi.yaml":     "docs/openapi.yaml",
+	"docs/alerts.yaml":      "docs/alerts.yaml",
+	"docs/operations.md":    "docs/operations.md",
+	"docs/quickstart.md":    "docs/quickstart.md",
+	"docs/policies.md":      "docs/policies.md",
+	"docs/PROMISES.md":      "docs/PROMISES.md",
+	"docs/configuration.md": "docs/configuration.md",
+}
+
+// printed are the files that the program prints itself: the arguments by the name in the archive.
+var printed = map[string][]string{
+	"sendcode.1":                {"man"},
+	"sendcode.yaml":             {"config", "--example"},
+	"completions/sendcode.bash": {"complete", "bash"},
+	"completions/_sendcode":     {"complete", "zsh"},
+	"completions/sendcode.fish": {"complete", "fish"},
+}
+
+// release is one run: the tree, where the archives go, what the program is to call itself, the instant that every file gets, and how
+// go build is called.
+type release struct {
+	tree, out, version string
+	at                 time.Time
+	flags, environ     []string
+}
+
+// No path, no time and no state of the checkout gets into a program that is built like this; it needs no C library.
+var (
+	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/app.version="}
+	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
+)
+
+func main() {
+	r := release{tree: ".", flags: reproducible, environ: anywhere}
+	only := ""
+	flag.StringVar(&r.out, "out", "dist", "folder for the archives; it must be empty or absent")
+	flag.StringVar(&r.version, "version", "", "what the program calls itself")
+	flag.StringVar(&only, "systems", strings.Join(systems, ","), "GOOS/GOARCH, by commas")
+	at := flag.Int64("time", 0, "seconds since 1970 that every file gets: the commit's")
+	flag.Parse()
+	r.at = time.Unix(*at, 0).UTC()
+	if err := r.make(strings.Split(only, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// make builds the archives for the systems, which are named as in a file: sendcode_0.1.0_linux_amd64.tar.gz.
+func (r release) make(systems []string) error {
+	if r.version == "" {
+		return errors.New("-version is missing")
+	}
+	if left, err := os.ReadDir(r.out); err == nil && len(left) > 0 {
+		return fmt.Errorf("%s is not empty", r.out)
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	built, err := os.MkdirTemp("", "sendcode-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(built) }()
+	own, err := r.build(built, runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	common := map[string][]byte{}
+	for name, file := range copied {
+		if common[name], err = os.ReadFile(filepath.Join(r.tree, file)); err != nil {
+			return err
+		}
+	}
+	for name, args := range printed {
+		if common[name], err = exec.Command(own, args...).Output(); err != nil {
+			return fmt.Errorf("sendcode %v: %w", args, err)
+		}
+	}
+	var sums []string // "<hex>  <file>"
+	for _, system := range systems {
+		goos, arch, _ := strings.Cut(system, "/")
+		name := fmt.Sprintf("sendcode_%s_%s_%s", r.version, goos, arch)
+		files, err := r.files(built, goos, arch, common)
+		if err != nil {
+			return fmt.Errorf("%s: %w", system, err)
+		}
+		archive, err := pack(name, files, r.at)
+		if err != nil {
+			return err
+		}
+		for file, content := range map[string][]byte{name + ".tar.gz": archive, name + ".cdx.json": files["sbom.cdx.json"]} {
+			if err := os.WriteFile(filepath.Join(r.out, file), content, 0o644); err != nil {
+				return err
+			}
+			sum := sha256.Sum256(content)
+			sums = append(sums, hex.EncodeToString(sum[:])+"  "+file+"\n")
+		}
+	}
+	slices.SortFunc(sums, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
+}
+
+// build compiles the program for a system, once, and returns its file.
+func (r release) build(folder, goos, arch string) (file string, err error) {
+	file = filepath.Join(folder, goos+"_"+arch)
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	args := append([]string{"build", "-o", file}, r.flags...)
+	args[len(args)-1] += r.version
+	cmd := exec.Command("go", append(args, "./cmd/sendcode")...)
+	cmd.Dir, cmd.Stderr = r.tree, os.Stderr
+	cmd.Env = append(append(os.Environ(), r.environ...), "GOOS="+goos, "GOARCH="+arch)
+	return file, cmd.Run()
+}
+
+// files returns what the archive of a system has: common, the program, its modules' licences and its bill of materials.
+func (r release) files(built, goos, arch string, common map[string][]byte) (map[string][]byte, error) {
+	binary, err := r.build(built, goos, arch)
+	if err != nil {
+		return nil, err
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for name, content := range common {
+		files[name] = content
+	}
+	if files["sendcode"], err = os.ReadFile(binary); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(files["sendcode"])
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "sendcode", Type: cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
+		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
+	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
+		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
+	components := []cyclonedx.Component{standard}
+	if files["licences/go/LICENSE"], err = os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE")); err != nil {
+		return nil, err
+	}
+	for _, module := range info.Deps {
+		found, err := r.licences(module.Path + "@" + module.Version)
+		if err != nil {
+			return nil, err
+		}
+		for name, text := range found {
+			files[path.Join("licences", module.Path, name)] = text
+		}
+		components = append(components, cyclonedx.Component{BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
+			PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
+	}
+	bom.Components = &components
+	var b bytes.Buffer
+	if err := cyclonedx.NewBOMEncoder(&b, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		return nil, err
+	}
+	files["sbom.cdx.json"] = b.Bytes()
+	return files, nil
+}
+
+// licenceFile matches the names of files with which modules carry their terms.
+var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
+
+// licences returns the terms of a module, from the module cache. A module without any is an error: it may not be passed on.
+func (r release) licences(module string) (map[string][]byte, error) {
+	cmd := exec.Command("go", "mod", "download", "-json", module)
+	cmd.Dir = r.tree
+	out, err := cmd.Output()
+	var at struct{ Dir string }
+	if err = errors.Join(err, json.Unmarshal(out, &at)); err != nil {
+		return nil, fmt.Errorf("%s: %w", module, err)
+	}
+	entries, err := os.ReadDir(at.Dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]byte{}
+	for _, e := range entries {
+		if !e.IsDir() && licenceFile.MatchString(e.Name()) {
+			if found[e.Name()], err = os.ReadFile(filepath.Join(at.Dir, e.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no licence", module)
+	}
+	return found, nil
+}
+
+// pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for the program alone.
+func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b bytes.Buffer
+	zipped, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	archive := tar.NewWriter(zipped)
+	for _, name := range names {
+		mode := fs.FileMode(0o644)
+		if name == "sendcode" {
+			mode = 0o755
+		}
+		header := &tar.Header{Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])), ModTime: at, Format: tar.FormatPAX}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := io.Copy(archive, bytes.NewReader(files[name])); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
