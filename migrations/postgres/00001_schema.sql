@@ -10,7 +10,7 @@
 --   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
 --     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
 --     index entry. What has to be found by its state has a small table of its own: outbox, refunds, failures, minute_index.
---   * At most eight index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 1, outbox 2.
+--   * At most nine index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 2, outbox 2.
 --
 -- Texts with fixed values have no type of their own: a later version adds a value without rewriting what an older one reads. sends
 -- and outbox have no CHECK: it would be parsed and evaluated at each update.
@@ -87,8 +87,8 @@ CREATE TABLE verifications (
     replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Retention. Rows come in the order of their time, so ranges of pages tell it: no entry for each row.
-CREATE INDEX verifications_created ON verifications USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
+-- Retention. Not BRIN: new rows take the room of deleted ones, and a range of pages never forgets how old its oldest row was.
+CREATE INDEX verifications_created ON verifications (created_at);
 
 -- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;

@@ -197,6 +197,20 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	storetest.Equal(t, "partitions", len(names(t, log)), 2)
 }
 
+// What is due is told where a partition took the sends and their verifications are left.
+func TestVerificationsWithoutSendsAreDue(t *testing.T) {
+	f, _, owner := owned(t)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
+	waiting := f.Admit(t, f.Intent(2))
+	exec(t, owner, `UPDATE verifications SET created_at = now() - interval '60 days'`,
+		`UPDATE sends SET logged_at = now() - interval '60 days' WHERE id = '`+waiting.Send.ID.String()+`'`)
+	due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }
+	storetest.Equal(t, "due", due(), 1)
+	storetest.Must(f.Expire(t.Context(), 50*day, 10))(t)
+	storetest.Equal(t, "due", due(), 0)
+	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
+}
+
 // The role can have made and dropped what is due, and nothing else.
 func TestPartitionsAndTheRole(t *testing.T) {
 	f, log, owner := owned(t)

@@ -15,6 +15,15 @@ const (
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit`
 
+	// settledCodeSQL is that condition for the sends of a verification o that was opened before @before.
+	settledCodeSQL = `o.id NOT IN (
+        SELECT s.verification_id FROM sends s
+        WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
+
+	// dueCodesSQL counts the verifications that are due.
+	dueCodesSQL = `SELECT count(*) FROM (SELECT 1 FROM verifications o WHERE o.created_at < @before AND ` + settledCodeSQL + `
+  ORDER BY o.created_at LIMIT 10000) old`
+
 	// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
 	storageStatusSQL = `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
@@ -25,15 +34,14 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 )
 
 // Postgres deletes verifications and failures by their own age, unless their send is in flight or has a refund due; SQLite, without
-// partitions, together with their sends.
+// partitions, together with their sends. A partition takes a week of sends at once, so their verifications go in larger steps than other
+// rows: by their places (ctid), 20,000 take 80 ms.
 var (
 	expireVerificationsSQL = twin{
 		Postgres: `
-DELETE FROM verifications WHERE id = ANY (ARRAY(
-    SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
-        SELECT s.verification_id FROM sends s
-        WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)
-    LIMIT @limit FOR UPDATE SKIP LOCKED))`,
+DELETE FROM verifications WHERE ctid = ANY (ARRAY(
+    SELECT o.ctid FROM verifications o WHERE o.created_at < @before AND ` + settledCodeSQL + `
+    ORDER BY o.created_at LIMIT 40 * @limit FOR UPDATE SKIP LOCKED))`,
 		SQLite: `
 DELETE FROM verifications WHERE id IN (
     SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
@@ -56,8 +64,6 @@ DELETE FROM provider_events WHERE (send_id, kind) IN (
 DELETE FROM provider_events WHERE (send_id, kind) IN (
     SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit)`,
 	}
-	// The BRIN index of verifications by time can only be read by a bitmap scan.
-	bitmapScanSQL        = twin{Postgres: `SET LOCAL enable_bitmapscan = on`}
 	expireMinuteIndexSQL = twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
 )
 
@@ -77,7 +83,7 @@ func (e *storageStatus) fields() []any {
 	return []any{TimeField{&e.Oldest}, TimeField{&e.oldestRefusal}, &e.Due, &e.dueRefusals, &e.Forgetting, &e.Late}
 }
 
-// total returns the status of sends and refusals together.
+// total returns the status of sends, with their verifications, and refusals together.
 func (e storageStatus) total() store.StorageStatus {
 	if e.Oldest.IsZero() || !e.oldestRefusal.IsZero() && e.oldestRefusal.Before(e.Oldest) {
 		e.Oldest = e.oldestRefusal
@@ -102,9 +108,6 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone st
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
-	if err := q.ExecAll(nil, q.Dialect.pick(bitmapScanSQL)); err != nil {
-		return gone, err
-	}
 	ids, err := All(q, OneColumn[uuid.UUID], q.Dialect.locked(expiringSQL), args)
 	if err != nil {
 		return gone, err
@@ -131,10 +134,21 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 // StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		row, err := firstRow(q, (*storageStatus).fields, storageStatusSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		before := store.DueBefore(now, age)
+		row, err := firstRow(q, (*storageStatus).fields, storageStatusSQL, Args{"before": before, "now": now})
+		if err != nil {
+			return err
+		}
+		if q.Dialect == Postgres { // else they go with their sends
+			codes, err := firstRow(q, OneColumn[int], dueCodesSQL, Args{"before": before})
+			if err != nil {
+				return err
+			}
+			row.Due = max(row.Due, codes)
+		}
 		e = row.total()
 		e.Now, e.Age = now, age
-		return err
+		return nil
 	})
 	if err != nil {
 		return store.StorageStatus{}, err
