@@ -1,8 +1,8 @@
 -- The database and its two roles, made once, when the volume is empty. Neither is a superuser: sendcode_owner owns the
 -- tables and migrates them, sendcode_app does what the service does and can change no administrator's act.
 \set ON_ERROR_STOP on
-\getenv owner_password DATABASE_OWNER_PASSWORD
-\getenv app_password DATABASE_APP_PASSWORD
+\set owner_password `cat "$DATABASE_OWNER_PASSWORD_FILE"`
+\set app_password `cat "$DATABASE_APP_PASSWORD_FILE"`
 CREATE ROLE sendcode_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE sendcode_app LOGIN PASSWORD :'app_password';
 CREATE DATABASE sendcode OWNER sendcode_owner;

@@ -2,10 +2,10 @@
 # Starts Redis for compose.yaml, with the one user that the service needs. The configuration goes in by standard input: a
 # password among the arguments could be listed by every user of the machine. Further arguments win over it.
 set -eu
-: "${REDIS_PASSWORD:?}"
+password=$(cat "$REDIS_PASSWORD_FILE")
 exec redis-server - "$@" <<CONFIG
 appendonly yes
 maxmemory-policy noeviction
 user default reset
-user sendcode reset on >$REDIS_PASSWORD ~sendcode* -@all +eval +evalsha +time +info +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore +hmget +hset +pexpireat +pexpiretime +ping +config|get
+user sendcode reset on >$password ~sendcode* -@all +eval +evalsha +time +info +zadd +zcard +zcount +zrange +zrem +zremrangebyscore +zscore +hmget +hset +pexpireat +pexpiretime +ping +config|get
 CONFIG

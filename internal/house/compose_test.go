@@ -1,10 +1,9 @@
 package house
 
 import (
-	"crypto/rand"
-	"encoding/base64"
-	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 type compose struct {
 	Services map[string]composeService
 	Volumes  map[string]any
+	Secrets  map[string]struct{ File string }
 	Networks map[string]struct{ Internal bool }
 }
 
@@ -26,6 +26,7 @@ type composeService struct {
 	Environment              map[string]string
 	DependsOn                map[string]struct{ Condition string } `yaml:"depends_on"`
 	Volumes, Ports, Networks []string
+	Secrets                  []string
 	Healthcheck              struct{ Test []string }
 	Privileged               bool
 	NetworkMode              string `yaml:"network_mode"`
@@ -47,56 +48,56 @@ func readCompose(t *testing.T) compose {
 	return c
 }
 
-func randomKey() string {
-	key := make([]byte, 32)
-	rand.Read(key)
-	return base64.StdEncoding.EncodeToString(key)
-}
-
-// filled is what an operator sets, as compose would read it from the environment.
-func filled() map[string]string {
-	return map[string]string{
-		"POSTGRES_PASSWORD":       "s3cretwithoutsigns",
-		"DATABASE_OWNER_PASSWORD": "0wnerwithoutsigns",
-		"DATABASE_APP_PASSWORD":   "appw1thoutsigns",
-		"REDIS_PASSWORD":          "r3diswithoutsigns",
-		"SENDCODE_SMTP_URL":       "smtp://user:password@mail.example.com:587",
-		"SENDCODE_MAIL_FROM":      "Shop <no-reply@shop.example>",
-		"SENDCODE_SECRET_KEYS":    "k1:" + randomKey(),
-		"SENDCODE_INDEX_KEY":      randomKey(),
-		"SENDCODE_API_KEY":        "sk_" + strings.Repeat("a1B2", 8),
-		"SENDCODE_ADMIN_PASSWORD": "correct horse battery",
-	}
-}
-
-// The program refuses variables that it does not know and values that it cannot use.
-func TestComposeConfiguresTheProgram(t *testing.T) {
-	for _, service := range []string{"sendcode", "migrate"} {
-		configures(t, readCompose(t).Services[service].Environment)
-	}
-}
-
-func configures(t *testing.T, environment map[string]string) {
-	given := filled()
-	var environ []string
-	for name, value := range environment {
-		environ = append(environ, name+"="+os.Expand(value, func(reference string) string {
-			if _, byDefault, optional := strings.Cut(reference, ":-"); optional {
-				return byDefault
-			}
-			variable, _, required := strings.Cut(reference, ":?")
-			if given[variable] == "" || !required {
-				t.Errorf("%s uses ${%s}: not a required variable that this test sets", name, reference)
-			}
-			return given[variable]
-		}))
-	}
-	cfg, err := config.Load(environ, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+// madeSecrets runs deploy/secrets.sh with a program that makes keys, and returns the folder of its files.
+func madeSecrets(t *testing.T) string {
+	t.Helper()
+	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "sendcode")
+	script, err := filepath.Abs(filepath.Join(root, "deploy", "secrets.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Warnings) > 0 {
-		t.Errorf("warnings: %q", cfg.Warnings)
+	build := exec.Command("go", "build", "-o", program, "./cmd/sendcode")
+	build.Dir = root
+	run := exec.Command("sh", script, program+" key")
+	run.Dir = folder
+	for _, cmd := range []*exec.Cmd{build, run} {
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, said)
+		}
+	}
+	folder = filepath.Join(folder, "secrets")
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others may enter the folder of secrets: %v %v", info, err)
+	}
+	return folder
+}
+
+// The program takes what compose sets and the script makes, without a warning; each secret is a file, given to the containers that need it.
+func TestComposeConfiguresTheProgram(t *testing.T) {
+	c, folder := readCompose(t), madeSecrets(t)
+	for name, s := range c.Secrets {
+		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("the secret %s is %q, %v %v", name, s.File, info, err)
+		}
+	}
+	for name, s := range c.Services {
+		var environ []string
+		for variable, value := range s.Environment {
+			if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile && (!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
+				t.Errorf("%s: %s has no secret %s", name, variable, secret)
+			}
+			value = os.Expand(value, func(string) string {
+				return map[bool]string{true: "Shop <no-reply@shop.example>"}[variable == "SENDCODE_MAIL_FROM"]
+			})
+			environ = append(environ, variable+"="+value)
+		}
+		if s.Build == "" {
+			continue
+		}
+		cfg, err := config.Load(environ, func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) })
+		if err != nil || len(cfg.Warnings) > 0 {
+			t.Errorf("%s: %v, warnings %q", name, err, cfg.Warnings)
+		}
 	}
 }
 

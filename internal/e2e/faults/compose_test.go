@@ -36,7 +36,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	bin, err := locate.Postgres.Find()
 	apptest.Must(t, err)
 	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file", filepath.Join(deploy, "postgres", "roles.sql"))
-	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD=owner1", "DATABASE_APP_PASSWORD=app1")
+	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"), "DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
 	if out, err := cmd.CombinedOutput(); err != nil { // as the image of Postgres does at its first start
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -46,6 +46,14 @@ func asComposed(t *testing.T) *apptest.Stack {
 	apptest.Must(t, app.Migrate(t.Context(), s.Config()))
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_app", "app1")
 	return s
+}
+
+// inFile returns the name of a file that holds a secret.
+func inFile(t *testing.T, secret string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "secret")
+	apptest.Must(t, os.WriteFile(name, []byte(secret+"\n"), 0o600))
+	return name
 }
 
 func loginURL(t *testing.T, raw, user, password string) string {
@@ -61,7 +69,7 @@ func redisByScript(s *apptest.Stack, password string) string {
 	s.Helper()
 	port := strconv.Itoa(servertest.FreePort(s))
 	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", s.TempDir())
-	cmd.Env = append(os.Environ(), "REDIS_PASSWORD="+password)
+	cmd.Env = append(os.Environ(), "REDIS_PASSWORD_FILE="+inFile(s.T, password))
 	p, err := servertest.Run(cmd)
 	apptest.Must(s.T, err)
 	s.Cleanup(p.Kill)
