@@ -1,5 +1,5 @@
-// Package migrations holds the schema of the log as numbered SQL files, one directory for each database. They are part of
-// the binary: packages postgres and sqlite apply them, forward only, for a log is never dropped by a tool.
+// Package migrations has the schema of the database as numbered SQL files, one directory for each kind of database, and applies them. They
+// are part of the binary, and go forward only: a tool never drops the tables.
 package migrations
 
 import "embed"

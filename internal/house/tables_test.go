@@ -34,7 +34,7 @@ var edges = map[string]string{
 	"internal/proof":            "internal/keys",
 	"internal/openid":           "internal/loopback",
 	"docs":                      "",
-	"migrations":                "",
+	"migrations":                "internal/store",
 	"templates":                 "",
 	"internal/texts":            "quota",                                   // waits are rounded as everywhere
 	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
@@ -126,7 +126,7 @@ var modules = map[string]string{
 	"github.com/labstack/echo":              "web internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
-	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
+	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",

@@ -14,7 +14,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
-	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
 
@@ -36,21 +35,21 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if err := checkSessions(ctx, config); err != nil {
-		return sqldb.WrapMigration(err)
+		return migrations.Wrap(err)
 	}
 	apply := deferSettings(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := isRole(ctx, db, role); is || err != nil {
-		return sqldb.WrapMigration(err)
+		return migrations.Wrap(err)
 	}
 	unlock, err := lockSchema(ctx, db)
 	if err != nil {
-		return sqldb.WrapMigration(err)
+		return migrations.Wrap(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return retryLocked(ctx, func() error {
-		if err := sqldb.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
+		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
 		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil { // also where no migration is due
@@ -91,17 +90,17 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 }
 
 // ownFingerprints returns the fingerprints of this program's migrations, which are embedded and so computed once.
-var ownFingerprints = sync.OnceValues(func() (map[int64]string, error) { return sqldb.Fingerprints(migrations.Postgres, "postgres") })
+var ownFingerprints = sync.OnceValues(func() (map[int64]string, error) { return migrations.Fingerprints(migrations.Postgres, "postgres") })
 
 // checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the migrations of this program.
 func (p *DB) checkSchema(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
-		return sqldb.WrapMigration(err)
+		return migrations.Wrap(err)
 	}
 	applied := map[int64]string{}
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, sqldb.FingerprintsSQL)
+		rows, _ := conn.Query(ctx, migrations.FingerprintsSQL)
 		var version int64
 		var sum string
 		_, err := pgx.ForEachRow(rows, []any{&version, &sum}, func() error { applied[version] = sum; return nil })
@@ -110,5 +109,5 @@ func (p *DB) checkSchema(ctx context.Context) error {
 	if err != nil && !isUndefined(err) { // which was never migrated
 		return err
 	}
-	return sqldb.CheckFingerprints(own, applied)
+	return migrations.CheckFingerprints(own, applied)
 }

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
+	"sendcode/migrations"
 )
 
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
@@ -119,7 +119,7 @@ func TestMigrateComesAgain(t *testing.T) {
 		if tries == 3 {
 			storetest.OK(t, tx.Rollback(t.Context()))
 		}
-		return sqldb.Migrate(t.Context(), goose.DialectPostgres, db, files, "postgres")
+		return migrations.Migrate(t.Context(), goose.DialectPostgres, db, files, "postgres")
 	})
 	storetest.OK(t, err)
 	storetest.Equal(t, "tries", tries, 3)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/store/sqldb"
+	"sendcode/migrations"
 )
 
 // The owner of a table can always grant itself rights on it. So, if a role is configured, the service works as that role, and another user
@@ -19,11 +19,11 @@ import (
 
 // rights has the role's rights on some tables; on all others it has otherRights.
 var rights = map[string]string{
-	"audit_entries":       "SELECT, INSERT",
-	"audit_recipients":    "SELECT, INSERT, UPDATE (recipient, masked)",
-	sqldb.SchemaTable:     "SELECT",
-	"schema_fingerprints": "SELECT",
-	"write_probe":         "INSERT, DELETE",
+	"audit_entries":        "SELECT, INSERT",
+	"audit_recipients":     "SELECT, INSERT, UPDATE (recipient, masked)",
+	migrations.SchemaTable: "SELECT",
+	"schema_fingerprints":  "SELECT",
+	"write_probe":          "INSERT, DELETE",
 }
 
 // ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqldb"
+	"sendcode/migrations"
 )
 
 // postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is why it can't write.
@@ -39,15 +39,15 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
-		return sqldb.WrapMigration(err)
+		return migrations.Wrap(err)
 	}
 	var room bool
 	var applied map[int64]string
 	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room, &applied) })
 	if isUndefined(err) { // without these tables, nothing is applied
-		err = sqldb.CheckFingerprints(own, nil)
+		err = migrations.CheckFingerprints(own, nil)
 	} else if err == nil {
-		err = sqldb.CheckFingerprints(own, applied)
+		err = migrations.CheckFingerprints(own, applied)
 	}
 	if err == nil && !room {
 		err = store.ErrNoPartition

@@ -23,7 +23,7 @@ import (
 
 // Migrate brings the schema up to date, as postgres.Migrate does.
 func Migrate(ctx context.Context, db *sql.DB) error {
-	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
+	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
 // DB is the log in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the

@@ -1,4 +1,4 @@
-package sqldb
+package migrations
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 // SchemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
 const SchemaTable = "sendcode_schema"
 
-// WrapMigration adds to an error that it came from a migration; nil stays nil.
-func WrapMigration(err error) error {
+// Wrap adds to an error that it came from a migration; nil stays nil.
+func Wrap(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -30,26 +30,26 @@ func WrapMigration(err error) error {
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	}
 	provider, err := newProvider(dialect, db, files, dir)
 	if err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	}
 	if version, err := provider.GetDBVersion(ctx); err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	} else if version > 0 {
 		if err := compareApplied(ctx, db, own); err != nil {
 			return err
 		}
 	}
 	if _, err := provider.Up(ctx); err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	}
 	for version, sum := range own {
 		if _, err := db.ExecContext(ctx, fmt.Sprintf(`
 INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT DO NOTHING`, version, sum)); err != nil {
-			return WrapMigration(err)
+			return Wrap(err)
 		}
 	}
 	return nil
@@ -80,7 +80,7 @@ const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error {
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	}
 	defer rows.Close()
 	applied := maps.Clone(own)
@@ -88,12 +88,12 @@ func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error
 		var version int64
 		var sum string
 		if err := rows.Scan(&version, &sum); err != nil {
-			return WrapMigration(err)
+			return Wrap(err)
 		}
 		applied[version] = sum
 	}
 	if err := rows.Err(); err != nil {
-		return WrapMigration(err)
+		return Wrap(err)
 	}
 	return CheckFingerprints(own, applied)
 }
