@@ -312,6 +312,23 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
+// A failover that loses the refund of a send that the log refused spends its place again, until it is too old to be under way.
+func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		server.Flush()
+		r.RefuseTo(vtest.Ana)
+		r.WantCounted("after the refund", 1)
+		server.FailOver(2) // the refund and the log's history
+		r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 3 8]", time.Minute)
+		r.Sleep(gates.DoubtFor)
+		r.WantQuota("ten seconds later", r.QuotaAt(r.Svc), "[0 4 9]", 49*time.Second)
+	})
+}
+
 // A send that the log admitted alone is recorded with its age, also if the limiter's clock is not the log's.
 func TestWhatTheLogAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
