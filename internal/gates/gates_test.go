@@ -278,17 +278,20 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		r.Sleep(10 * time.Second)
 		r.LoseLimiter()
 		send(true, 0)
+		r.Sleep(20 * time.Second)
 		send(true, 0)
-		send(false, 50*time.Second)
+		send(false, 30*time.Second)
 		r.Limiter.Around(nil)
 		r.Sleep(time.Second)
-		send(false, 48*time.Second) // the limiter has one of the three
-		send(false, 47*time.Second)
-		r.Sleep(46 * time.Second)
+		send(false, 28*time.Second) // the limiter has one of the three
+		send(false, 27*time.Second)
+		r.Sleep(26 * time.Second)
 		send(true, 0)
 		send(false, 10*time.Second)
 		r.Sleep(9 * time.Second)
 		send(true, 0)
+		send(false, 20*time.Second) // the last one of the outage still counts
+		r.Sleep(19 * time.Second)
 		send(true, 0)
 		r.Sleep(time.Minute)
 		for range 3 {
