@@ -143,6 +143,9 @@ func TestQuota11ABucketThatLackedAnEventIsInDoubtForAWhile(t *testing.T) {
 		w.restored("a moment before the end of the doubt", false, old)
 		w.pass(µs)
 		w.restored("after the doubt", true, old)
+		must(t, w.Reset(t.Context(), ann()))
+		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{old}))
+		w.restored("after it lacked one of two", false, old, Event{"other", old.At})
 	})
 }
 
