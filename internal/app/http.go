@@ -57,7 +57,7 @@ func (a *App) listen() error {
 			_ = l.Close() // the server closes it as well
 			return nil
 		})
-		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address)})
+		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address), Served: a.metrics.Served})
 		health.Register(e)
 		page.RegisterStatic(e)
 		a.listeners = append(a.listeners, listener{l, e})
@@ -88,6 +88,7 @@ func (a *App) listen() error {
 	a.metrics.RegisterClocks(a.gate.ClocksApart)
 	a.metrics.RegisterDatabaseWritable(a.database.Writable)
 	a.metrics.RegisterStorage(a.storageStatus)
+	a.observeParts(front)
 	a.registerMetrics(back)
 	return nil
 }

@@ -155,6 +155,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	wider := r.policy.Change(policySet(renewed))
 	r.hooks.Change(webhookSettings(renewed))
 	r.limits.SetLimits(limitSet(renewed))
+	r.initApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {

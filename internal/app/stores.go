@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/failover"
 	"sendcode/internal/gates"
 	"sendcode/internal/outbox"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
@@ -43,7 +44,7 @@ func (a *App) openLog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
-	a.log = log
+	a.log = sqldb.Observed(log, a.statementObserver())
 	a.onClose(log.Close)
 	return nil
 }
@@ -81,6 +82,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		return err
 	}
 	a.onClose(client.Close)
+	client.AddHook(redisHook{a.metrics.RedisCalls()})
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
@@ -158,6 +160,7 @@ func (a *App) openMailServers() error {
 	}
 	a.onClose(servers.Close)
 	servers.Watch(a.healthLogger("mail server", "server"))
+	servers.Observe(a.deliveryObserver(recipient.Email))
 	a.servers, a.sender = servers, servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil

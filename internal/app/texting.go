@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -40,6 +41,8 @@ func (a *App) openCarriers() error {
 		})
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
+	tried := a.deliveryObserver(recipient.SMS)
+	options.Tried = func(carrier string, fail *sms.Error, took time.Duration) { tried(carrier, fail, took) }
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).URL
 	}

@@ -22,20 +22,14 @@ func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func(
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 }
 
-// askWithTimeout calls ask with scrapeTimeout and returns its number; fallback if it fails.
-func askWithTimeout(ask func(context.Context) (int, error), fallback float64) float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	n, err := ask(ctx)
-	if err != nil {
-		return fallback
-	}
-	return float64(n)
-}
-
 // oneIfSucceeds calls check with scrapeTimeout and returns 1 if it succeeds, else 0.
 func oneIfSucceeds(check func(context.Context) error) float64 {
-	return askWithTimeout(func(ctx context.Context) (int, error) { return 1, check(ctx) }, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if check(ctx) != nil {
+		return 0
+	}
+	return 1
 }
 
 // RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in this process and the gauge is always 1.
@@ -70,8 +64,14 @@ func (m *Metrics) RegisterClocks(apart func() time.Duration) {
 
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
+	paused := reading[int]{ask: count}
 	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
-		func() float64 { return askWithTimeout(count, -1) })
+		func() float64 {
+			if n, ok := paused.get(); ok {
+				return float64(n)
+			}
+			return -1
+		})
 }
 
 // RegisterMailServers adds a gauge of whether each mail server is in use.
@@ -102,8 +102,11 @@ func (m *Metrics) registerHealth(name, help, label string, health func() []failo
 // collector collects metrics whose number may differ between scrapes.
 type collector struct {
 	described []*prometheus.Desc
-	collect   func(show func(d *prometheus.Desc, value float64, labels ...string))
+	counter   *prometheus.Desc // the one that is no gauge; nil: none
+	collect   func(showFunc)
 }
+
+type showFunc = func(d *prometheus.Desc, value float64, labels ...string)
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -115,7 +118,11 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.collect(func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+		kind := prometheus.GaugeValue
+		if d == c.counter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	})
 }
 
@@ -124,7 +131,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 func (m *Metrics) RegisterKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
-	m.registry.MustRegister(collector{[]*prometheus.Desc{last}, func(show func(*prometheus.Desc, float64, ...string)) {
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{last}, collect: func(show showFunc) {
 		each(func(app, key string, used time.Time) { show(last, unixSeconds(used), app, key) })
 	}})
 }
@@ -146,11 +153,10 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 	due := desc("sendcode_retention_due_rows",
 		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", store.MaxDue))
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
-	m.registry.MustRegister(collector{[]*prometheus.Desc{ahead, oldest, due, late}, func(show func(*prometheus.Desc, float64, ...string)) {
-		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-		defer cancel()
-		s, err := status(ctx)
-		if err != nil {
+	stored := reading[store.StorageStatus]{ask: status}
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late}, collect: func(show showFunc) {
+		s, ok := stored.get()
+		if !ok {
 			return
 		}
 		if len(s.Partitions) > 0 {

@@ -5,6 +5,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -32,7 +33,9 @@ const (
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
-	HTTPS          bool           // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
+	// Served is called after each request but those of probes and metrics, with the route's template or "none". It must not block. May be nil.
+	Served func(route string, status int, took time.Duration)
+	HTTPS  bool // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 
 // New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
@@ -53,7 +56,7 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
-	e.Use(accessLog(c.Logger), web.Compress, securityHeaders(), recoverPanics(c.Logger),
+	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isEventsRequest}))
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", serveProblemPage)
 	return e
@@ -74,23 +77,26 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 
 // accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, and with what was noted
 // (requestid.Note): app, key, send.
-func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
+func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
 			if err := next(c); err != nil {
 				c.Error(err) // writes the response, so that its status is known below
 			}
+			took := time.Since(start)
 			level := slog.LevelInfo
 			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
 				level = slog.LevelDebug
+			} else if served != nil {
+				served(cmp.Or(c.Path(), "none"), c.Response().Status, took)
 			}
 			ctx := c.Request().Context()
 			if !logger.Enabled(ctx, level) {
 				return nil
 			}
 			logger.LogAttrs(ctx, level, "request", append([]slog.Attr{slog.String("method", c.Request().Method), slog.String("route", c.Path()),
-				slog.Int("status", c.Response().Status), slog.Int64("took_ms", time.Since(start).Milliseconds())}, requestid.Notes(ctx)...)...)
+				slog.Int("status", c.Response().Status), slog.Int64("took_ms", took.Milliseconds())}, requestid.Notes(ctx)...)...)
 			return nil
 		}
 	}

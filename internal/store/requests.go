@@ -148,6 +148,22 @@ type Filter struct {
 	Limit     int       // 1 to 200
 }
 
+// MaxBacklog bounds how many sends a Backlog counts, over all channels.
+const MaxBacklog = 100_000
+
+// Backlog are the sends of a channel without an outcome: those that wait, and those at a mail server or carrier.
+type Backlog struct {
+	Sends int
+	Age   time.Duration // of the oldest, on the log's clock
+}
+
+// Pool is the state of a pool of connections.
+type Pool struct {
+	Name        string
+	InUse, Idle int
+	Waits       int64 // how often one had to be waited for, or opened, since the start
+}
+
 // CodeState is the state of a code, as lists show it.
 type CodeState string
 

@@ -27,11 +27,16 @@ type Answer struct {
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
 // *TooManyChecksError during a lockout, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
-func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
+func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
+	defer func() {
+		if errors.Is(err, fault.Unavailable) && ctx.Err() == nil {
+			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
+		}
+	}()
 	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient]); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
@@ -43,7 +48,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if c.done != nil {
 		return s.replay(ctx, a, *c.done)
 	}
-	answer, err := s.decide(ctx, a, c)
+	answer, err = s.decide(ctx, a, c)
 	s.releaseKey(ctx, c, answer, err)
 	return answer, err
 }
@@ -136,7 +141,6 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 	if err == nil {
 		return begun, nil
 	}
-	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 	if errors.Is(err, fault.Uncertain) {
 		s.Outbox.ReconcileLater(c.send, buckets)
 	} else {

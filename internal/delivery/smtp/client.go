@@ -17,6 +17,7 @@ type client struct {
 	pool    *pool
 	health  *failover.Breaker // what Servers goes by
 	encoder *delivery.Encoder
+	tried   func(server string, fail *delivery.Error, took time.Duration) // nil: not observed
 }
 
 // admit acquires a connection, or the right to open one (kept is nil), and asks the breaker for an attempt. end ends the attempt; see

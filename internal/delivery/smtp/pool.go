@@ -23,6 +23,7 @@ type pool struct {
 	open    int        // sessions in use, being opened, or idle
 	quits   int        // sessions that say QUIT
 	closed  bool
+	waits   int64 // mails that ever waited
 
 	quitting sync.WaitGroup
 }
@@ -90,6 +91,7 @@ func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *w
 	if s, ok = p.takeOrOpen(false); !ok && (patience > 0 || p.open+p.quits < p.most) {
 		t = &waiter{served: make(chan *session, 1)}
 		p.waiting = append(p.waiting, t)
+		p.waits++
 	}
 	return s, ok, t, nil
 }

@@ -81,7 +81,11 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt 
 		if shut != nil {
 			return receipt, shut
 		}
+		began := time.Now()
 		receipt.Code, fail = server.deliver(ctx, kept, mail)
+		if server.tried != nil {
+			server.tried(server.config.address(), fail, time.Since(began))
+		}
 		end(breakerVerdict(ctx, fail))
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
@@ -136,6 +140,32 @@ func (s Servers) Watch(f func(failover.Health)) {
 	for _, server := range s {
 		server.health.Watch(f)
 	}
+}
+
+// Observe has f called after each attempt at a server, host:port; fail is nil if it accepted the mail. Call it before the first Send. f must
+// not block.
+func (s Servers) Observe(f func(server string, fail *delivery.Error, took time.Duration)) {
+	for _, server := range s {
+		server.tried = f
+	}
+}
+
+// Pool is the state of a server's connections.
+type Pool struct {
+	Server      string // host:port
+	InUse, Idle int
+	Waits       int64 // mails that waited for a connection, since the start
+}
+
+// Pools returns the state of each server's connections.
+func (s Servers) Pools() (all []Pool) {
+	for _, server := range s {
+		p := server.pool
+		p.mu.Lock()
+		all = append(all, Pool{server.config.address(), p.open - len(p.idle), len(p.idle), p.waits})
+		p.mu.Unlock()
+	}
+	return all
 }
 
 // MaxConns returns how many connections all servers may have together, which bounds how many mails are under way at once.

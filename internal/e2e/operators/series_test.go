@@ -2,7 +2,9 @@ package operators
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,4 +54,57 @@ func TestSeriesAreBounded(t *testing.T) {
 	if after := series(s); len(before) < 50 || !slices.Equal(before, after) {
 		t.Errorf("%d series before, %d after: %v", len(before), len(after), after)
 	}
+}
+
+// Every part that a send passes is counted and timed, from 0 on; what waits, the pools and the room are shown.
+func TestMetricsOfEachPart(t *testing.T) {
+	apptest.OnEach(t, func(s *apptest.Stack) {
+		s.Start(1)
+		server := "127.0.0.1"
+		if s.SMTP != nil {
+			server = s.SMTP.Addr()
+		}
+		counts := []string{`sendcode_statement_seconds_count{kind="begin"}`, `sendcode_statement_seconds_count{kind="finish"}`,
+			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`, `sendcode_requests_total{app="default",channel="email",outcome="admitted",rule=""}`,
+			`sendcode_send_seconds_count{app="default",channel="email",outcome="sent"}`, `sendcode_delivery_attempt_seconds_count{channel="email",class="accepted",server="` + server}
+		shown := []string{`sendcode_build_info{`, `sendcode_outbox_sends{channel="email"} `, `sendcode_outbox_oldest_seconds{channel="sms"} 0`,
+			`sendcode_http_request_seconds_count{route="/v1/verifications/:id/check",status="5xx"} 0`, `sendcode_check_bounds_total{app="default",bound="app",channel="email"} 0`}
+		if s.Postgres != nil {
+			counts = append(counts, `sendcode_redis_seconds_count{call="pipeline"}`)
+			shown = append(shown, `sendcode_pool_connections{pool="postgres_begin",state="idle"} `, `sendcode_pool_waits_total{pool="redis"} `)
+		} else {
+			shown = append(shown, `sendcode_pool_connections{pool="sqlite_writer",state="idle"} `, `sendcode_disk_free_bytes `, `sendcode_disk_size_bytes `)
+		}
+		got := map[string]float64{}
+		read := func() (all string) {
+			all = string(s.Get("/metrics").Raw)
+			clear(got)
+			for line := range strings.Lines(all) {
+				for _, series := range counts {
+					if strings.HasPrefix(line, series) {
+						n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
+						apptest.Must(t, err)
+						got[series] += n
+					}
+				}
+			}
+			return all
+		}
+		all := read()
+		for _, series := range counts {
+			if n, there := got[series]; !there || n != 0 && !strings.Contains(series, "redis") {
+				t.Errorf("%s begins at %v, %v", series, n, there)
+			}
+		}
+		for _, series := range shown {
+			if !strings.Contains(all, "\n"+series) {
+				t.Errorf("%s is not shown", series)
+			}
+		}
+		s.Is("a send", s.Ask(0, apptest.Ana, apptest.Patiently), http.StatusAccepted)
+		s.Await("a count of each", func() bool {
+			read()
+			return !slices.ContainsFunc(counts, func(series string) bool { return got[series] < 1 })
+		})
+	})
 }

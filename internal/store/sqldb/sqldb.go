@@ -48,6 +48,8 @@ type Engine interface {
 	RemoveTraces(ctx context.Context) error
 	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or in SQLite.
 	LastCommit() *Commit
+	// Pools returns the state of each pool of connections.
+	Pools() []store.Pool
 	Close() error
 }
 

@@ -191,6 +191,15 @@ func (s *DB) DropPartition(context.Context, time.Duration) (name string, err err
 // Partitions implements sqldb.Engine.
 func (s *DB) Partitions(context.Context) ([]store.Partition, error) { return nil, nil }
 
+// Pools implements sqldb.Engine.
+func (s *DB) Pools() (all []store.Pool) {
+	for name, pool := range map[string]*sql.DB{"sqlite_writer": s.writer, "sqlite_readers": s.readers} {
+		p := pool.Stats()
+		all = append(all, store.Pool{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
+	}
+	return all
+}
+
 // BeforeErase implements sqldb.Engine.
 func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 

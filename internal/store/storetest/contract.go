@@ -34,6 +34,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
 	"watch":      {watchPauses, watchCounts, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
+	"observe":    {backlog, observed},
 	"turn":       {leaseOfOneReplica},
 	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
 	"end":        {callsAfterCancelAndClose},

@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/metrics"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/sms"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// observeParts adds the metrics of what the service works with. front has all its routes.
+func (a *App) observeParts(front *echo.Echo) {
+	a.metrics.RegisterBuild()
+	a.metrics.RegisterBacklog(a.log.Backlog)
+	a.metrics.RegisterPools(a.pools)
+	if a.cfg.DatabaseURL == "" {
+		a.metrics.RegisterDisk(a.cfg.DataDir)
+	}
+	var routes []string
+	for _, r := range front.Routes() {
+		routes = append(routes, r.Path)
+	}
+	a.metrics.InitRoutes(routes)
+	for _, h := range a.servers.Health() {
+		a.metrics.InitServer(recipient.Email, h.Server)
+	}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		for _, h := range carriers.Health() {
+			a.metrics.InitServer(recipient.SMS, h.Server)
+		}
+	}
+	a.initApps(a.cfg)
+}
+
+// initApps creates the counters of each app.
+func (a *App) initApps(cfg config.Config) {
+	channels := []recipient.Channel{recipient.Email}
+	if a.carrier != nil {
+		channels = append(channels, recipient.SMS)
+	}
+	for _, app := range cfg.Apps {
+		a.metrics.InitApp(app.Name, channels)
+	}
+}
+
+// pools returns the state of every pool of connections.
+func (a *App) pools() []store.Pool {
+	all := slices.Clone(a.log.Pools())
+	if a.redisClient != nil {
+		s := a.redisClient.PoolStats()
+		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns), Waits: int64(s.Misses)})
+	}
+	for _, p := range a.servers.Pools() {
+		all = append(all, store.Pool{Name: p.Server, InUse: p.InUse, Idle: p.Idle, Waits: p.Waits})
+	}
+	return all
+}
+
+const (
+	slowStatement = 250 * time.Millisecond
+	slowEvery     = 10 * time.Second // between two lines about slow statements of one name
+)
+
+// statementObserver returns a function that counts calls of the database, and logs slow ones by name.
+func (a *App) statementObserver() func(kind string, name func() string, took time.Duration) {
+	observe, lines := a.metrics.StatementKinds(sqldb.Kinds), server.LogThrottle{Every: slowEvery}
+	return func(kind string, name func() string, took time.Duration) {
+		observe(kind, took)
+		if took < slowStatement {
+			return
+		}
+		statement := name()
+		if n, due := lines.Add(statement, time.Now()); due {
+			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n)
+		}
+	}
+}
+
+// deliveryObserver returns a function that counts attempts at mail servers or carriers.
+func (a *App) deliveryObserver(ch recipient.Channel) func(server string, fail *delivery.Error, took time.Duration) {
+	return func(server string, fail *delivery.Error, took time.Duration) {
+		class := metrics.Accepted
+		if fail != nil {
+			class = string(fail.Class)
+		}
+		a.metrics.DeliveryTried(ch, server, class, took)
+	}
+}
+
+// redisHook counts the calls of Redis.
+type redisHook struct {
+	observe func(call string, took time.Duration)
+}
+
+// DialHook implements redis.Hook.
+func (redisHook) DialHook(next redis.DialHook) redis.DialHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		began := time.Now()
+		defer func() { h.observe(cmd.Name(), time.Since(began)) }()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		began := time.Now()
+		defer func() { h.observe("pipeline", time.Since(began)) }()
+		return next(ctx, cmds)
+	}
+}

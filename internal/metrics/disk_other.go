@@ -1,0 +1,5 @@
+//go:build !unix
+
+package metrics
+
+func roomIn(string) (free, size float64, ok bool) { return 0, 0, false }

@@ -1,0 +1,14 @@
+//go:build unix
+
+package metrics
+
+import "syscall"
+
+// roomIn returns the room for unprivileged users on the disk that holds a directory, and the disk's size, in bytes.
+func roomIn(dir string) (free, size float64, ok bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, 0, false
+	}
+	return float64(s.Bavail) * float64(s.Bsize), float64(s.Blocks) * float64(s.Bsize), true
+}

@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"context"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// callBuckets are those of calls of Redis, the database and HTTP, in seconds.
+var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
+
+// RegisterBuild adds a gauge, always 1, whose labels name the version and the compiler.
+func (m *Metrics) RegisterBuild() {
+	labels := prometheus.Labels{"version": "unknown", "go": "unknown"}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		labels = prometheus.Labels{"version": info.Main.Version, "go": info.GoVersion}
+	}
+	m.gauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
+}
+
+// RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer, they are missing.
+func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) {
+	backlog := reading[map[recipient.Channel]store.Backlog]{ask: ask}
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
+	}
+	sends := desc("sendcode_outbox_sends", "Sends of all replicas without an outcome, counted up to 100,000.")
+	oldest := desc("sendcode_outbox_oldest_seconds", "Age of the oldest of these sends.")
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{sends, oldest}, collect: func(show showFunc) {
+		all, ok := backlog.get()
+		for _, ch := range recipient.Channels() {
+			if ok {
+				show(sends, float64(all[ch].Sends), string(ch))
+				show(oldest, all[ch].Age.Seconds(), string(ch))
+			}
+		}
+	}})
+}
+
+// RegisterPools adds metrics of the pools of connections. read must not block.
+func (m *Metrics) RegisterPools(read func() []store.Pool) {
+	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.", []string{"pool", "state"}, nil)
+	waits := prometheus.NewDesc("sendcode_pool_waits_total", "How often a connection of a pool had to be waited for, or opened.",
+		[]string{"pool"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits, collect: func(show showFunc) {
+		for _, p := range read() {
+			show(conns, float64(p.InUse), p.Name, "in_use")
+			show(conns, float64(p.Idle), p.Name, "idle")
+			show(waits, float64(p.Waits), p.Name)
+		}
+	}})
+}
+
+// RegisterDisk adds gauges of the room on the disk that holds a directory. Where the system does not tell, they are missing.
+func (m *Metrics) RegisterDisk(dir string) {
+	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
+	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{free, size}, collect: func(show showFunc) {
+		if left, all, ok := roomIn(dir); ok {
+			show(free, left)
+			show(size, all)
+		}
+	}})
+}
+
+// StatementKinds returns the function to call after each call of the database, which is one of these kinds.
+func (m *Metrics) StatementKinds(kinds []string) func(kind string, took time.Duration) {
+	return m.calls("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.", "kind", kinds)
+}
+
+// RedisCalls returns the function to call after each call of Redis, by command, or "pipeline" for several.
+func (m *Metrics) RedisCalls() func(call string, took time.Duration) {
+	return m.calls("sendcode_redis_seconds", "Calls of Redis, by command.", "call", []string{"evalsha", "pipeline", "ping"})
+}
+
+func (m *Metrics) calls(name, help, label string, known []string) func(value string, took time.Duration) {
+	seconds := promauto.With(m.registry).NewHistogramVec(
+		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
+	for _, value := range known {
+		seconds.WithLabelValues(value)
+	}
+	return func(value string, took time.Duration) { seconds.WithLabelValues(value).Observe(took.Seconds()) }
+}
+
+// DeliveryClasses are the outcomes of an attempt at a mail server or carrier.
+var DeliveryClasses = []string{Accepted, "rejected", "temporary", "unknown"}
+
+// Accepted is the class of an attempt that did not fail.
+const Accepted = "accepted"
+
+// InitServer creates the metrics of attempts at a mail server or carrier, at 0.
+func (m *Metrics) InitServer(ch recipient.Channel, server string) {
+	for _, class := range DeliveryClasses {
+		m.tried.WithLabelValues(string(ch), server, class)
+	}
+}
+
+// DeliveryTried counts an attempt at a mail server or carrier.
+func (m *Metrics) DeliveryTried(ch recipient.Channel, server, class string, took time.Duration) {
+	m.tried.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
+}
+
+// classes are the classes of HTTP statuses.
+var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// InitRoutes creates the metrics of the API's routes, at 0.
+func (m *Metrics) InitRoutes(routes []string) {
+	for _, route := range routes {
+		if strings.HasPrefix(route, "/v1/") && !strings.HasPrefix(route, "/v1/admin/") {
+			for _, class := range []string{"2xx", "4xx", "5xx"} {
+				m.served.WithLabelValues(route, class)
+			}
+		}
+	}
+}
+
+// Served counts an answer, by the route's template.
+func (m *Metrics) Served(route string, status int, took time.Duration) {
+	m.served.WithLabelValues(route, classes[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
+}
+
+// InitApp creates the counters of an app that alerts look at, at 0.
+func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
+	for _, ch := range channels {
+		for _, outcome := range []string{"admitted", "unavailable"} {
+			m.decided.WithLabelValues(string(ch), app, outcome, "")
+		}
+		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
+			m.finished.WithLabelValues(string(ch), app, string(outcome))
+		}
+		for _, outcome := range []string{"approved", "wrong"} {
+			m.checked.WithLabelValues(string(ch), app, outcome)
+		}
+		m.bounds.WithLabelValues(string(ch), app, "app")
+	}
+}

@@ -1,0 +1,51 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as values.
+var backlogSQL = fmt.Sprintf(`
+SELECT o.channel, count(*), min(CAST(o.id AS text)) FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
+
+// Backlog returns the sends without an outcome, by channel.
+func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
+	return Reading(ctx, db, func(q Tx) (map[recipient.Channel]store.Backlog, error) {
+		type row struct {
+			channel, oldest string
+			sends           int
+		}
+		rows, err := All(q, func(r *row) []any { return []any{&r.channel, &r.sends, &r.oldest} }, backlogSQL, nil)
+		if err != nil || len(rows) == 0 {
+			return nil, err
+		}
+		now, err := q.Clock()
+		if err != nil {
+			return nil, err
+		}
+		all := map[recipient.Channel]store.Backlog{}
+		for _, r := range rows {
+			id, err := uuid.Parse(r.oldest)
+			if err != nil {
+				return nil, err
+			}
+			at, err := All(q, func(t *time.Time) []any { return []any{TimeField{t}} }, `SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
+			if err != nil {
+				return nil, err
+			}
+			b := store.Backlog{Sends: r.sends}
+			if len(at) > 0 { // else it ended meanwhile, and was deleted
+				b.Age = max(0, now.Sub(at[0]))
+			}
+			all[recipient.Channel(r.channel)] = b
+		}
+		return all, nil
+	})
+}

@@ -1,0 +1,150 @@
+package sqldb
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Kinds lists what [Observed] tells apart: the methods of Native by themselves, and all others as read and write.
+var Kinds = []string{"read", "write", "begin", "refused", "attempt", "renew", "finish", "postpone", "take_over", "refunds_due", "app_event_ended",
+	"count_hours", "ensure_partitions", "ping"}
+
+// Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call, and
+// a function that names it, for log lines. f must not block.
+func Observed(db *DB, f func(kind string, name func() string, took time.Duration)) *DB {
+	o := observer{f}
+	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedNative{db.Native, o}}
+}
+
+type observer struct {
+	f func(kind string, name func() string, took time.Duration)
+}
+
+func (o observer) since(began time.Time, kind string) {
+	o.f(kind, func() string {
+		if kind == "read" || kind == "write" {
+			return callerName()
+		}
+		return kind
+	}, time.Since(began))
+}
+
+// callerName returns the method of the store that is being called, such as SendsByID: the outermost caller that is in this package.
+func callerName() string {
+	pcs := make([]uintptr, 32)
+	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""
+	for {
+		f, more := frames.Next()
+		if _, method, ok := strings.Cut(f.Function, "internal/store/sqldb.(*DB)."); ok {
+			name, _, _ = strings.Cut(method, ".")
+		}
+		if !more {
+			return name
+		}
+	}
+}
+
+type observedEngine struct {
+	Engine
+	observer
+}
+
+// Read implements Engine.
+func (e observedEngine) Read(ctx context.Context, f func(q Tx) error) error {
+	defer e.since(time.Now(), "read")
+	return e.Engine.Read(ctx, f)
+}
+
+// Write implements Engine.
+func (e observedEngine) Write(ctx context.Context, f func(q Tx) error) error {
+	defer e.since(time.Now(), "write")
+	return e.Engine.Write(ctx, f)
+}
+
+// Run implements Engine.
+func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
+	defer e.since(time.Now(), "write")
+	return e.Engine.Run(ctx, steps...)
+}
+
+type observedNative struct {
+	Native
+	observer
+}
+
+// Begin implements Native, as do the methods below.
+func (n observedNative) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+	defer n.since(time.Now(), "begin")
+	return n.Native.Begin(ctx, intent)
+}
+
+// Refused implements Native.
+func (n observedNative) Refused(ctx context.Context, refusals []store.Send) error {
+	defer n.since(time.Now(), "refused")
+	return n.Native.Refused(ctx, refusals)
+}
+
+// Attempt implements Native.
+func (n observedNative) Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error) {
+	defer n.since(time.Now(), "attempt")
+	return n.Native.Attempt(ctx, id, network)
+}
+
+// Renew implements Native.
+func (n observedNative) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+	defer n.since(time.Now(), "renew")
+	return n.Native.Renew(ctx, lease, held)
+}
+
+// Finish implements Native.
+func (n observedNative) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+	defer n.since(time.Now(), "finish")
+	return n.Native.Finish(ctx, outcome)
+}
+
+// Postpone implements Native.
+func (n observedNative) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+	defer n.since(time.Now(), "postpone")
+	return n.Native.Postpone(ctx, p)
+}
+
+// TakeOver implements Native.
+func (n observedNative) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+	defer n.since(time.Now(), "take_over")
+	return n.Native.TakeOver(ctx, ch, lease, limit)
+}
+
+// RefundsDue implements Native.
+func (n observedNative) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	defer n.since(time.Now(), "refunds_due")
+	return n.Native.RefundsDue(ctx, lease, limit)
+}
+
+// AppEventEnded implements Native.
+func (n observedNative) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+	defer n.since(time.Now(), "app_event_ended")
+	return n.Native.AppEventEnded(ctx, end)
+}
+
+// CountHours implements Native.
+func (n observedNative) CountHours(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	defer n.since(time.Now(), "count_hours")
+	return n.Native.CountHours(ctx, keep, limit)
+}
+
+// EnsurePartitions implements Native.
+func (n observedNative) EnsurePartitions(ctx context.Context) (time.Time, error) {
+	defer n.since(time.Now(), "ensure_partitions")
+	return n.Native.EnsurePartitions(ctx)
+}
+
+// Ping implements Native.
+func (n observedNative) Ping(ctx context.Context) error {
+	defer n.since(time.Now(), "ping")
+	return n.Native.Ping(ctx)
+}

@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// What waits is counted by channel, with the age of the oldest, until it ends.
+func backlog(t *testing.T, f *Fixture) {
+	check := func(want map[recipient.Channel]store.Backlog) {
+		t.Helper()
+		Equal(t, "backlog", Must(f.Backlog(t.Context()))(t), want)
+	}
+	check(nil)
+	first := f.Admit(t, f.Intent(1))
+	f.Pass(time.Minute)
+	second := f.Admit(t, f.Intent(2))
+	text := f.Admit(t, f.Intent(3, func(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipient.SMS, recipient.SMS }))
+	f.Pass(time.Second)
+	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 2, Age: 61 * time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
+	f.End(t, first.Send.ID, Sent)
+	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
+	f.End(t, second.Send.ID, Sent)
+	f.End(t, text.Send.ID, Sent)
+	check(nil)
+}
+
+// Each call is observed once, with its kind and the method's name; there are no other kinds, and a pool says what is in use.
+func observed(t *testing.T, f *Fixture) {
+	var got []string
+	db := sqldb.Observed(f.DB, func(kind string, name func() string, took time.Duration) {
+		if !slices.Contains(sqldb.Kinds, kind) || took <= 0 {
+			t.Errorf("%s took %v", kind, took)
+		}
+		got = append(got, kind+" "+name())
+	})
+	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
+	Must(db.Finish(t.Context(), store.Outcome{Held: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
+	Must(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
+	OK(t, db.AddAuditEntry(t.Context(), f.Act()))
+	OK(t, db.Ping(t.Context()))
+	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry", "ping ping"})
+	OK(t, db.Read(t.Context(), func(sqldb.Tx) error {
+		inUse := 0
+		for _, p := range db.Pools() {
+			inUse += p.InUse
+		}
+		if f.Dialect == sqldb.Postgres && inUse != 1 {
+			t.Errorf("%+v", db.Pools())
+		}
+		return nil
+	}))
+}
