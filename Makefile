@@ -43,7 +43,7 @@ MUTANTS ?=
 BENCH_ROUNDS ?= 5
 OUT ?= dist
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak simulate mutants up release version screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test -run='^TestInABrowser$$/^theButtonKeeps' -count=1 -v -timeout=40m ./internal/page -page.schedules=$(SCHEDULES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
+
+prove: ## in a minute: what is promised, counted while replicas are killed and Redis is flushed, stalled and replaced (SEED=n)
+	@go test -run='^TestProve$$' -count=1 -v -timeout=10m ./tools/prove -prove.time=45s -prove.seed=$(SEED) 2>&1 | grep -vE '^(===|--- PASS|PASS|ok)'; exit $${PIPESTATUS[0]}
 
 simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
 	@go test -c -o bin/simulate ./internal/simulate

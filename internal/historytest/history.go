@@ -59,7 +59,8 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
-	// Crashes are the instants at which a process died, or may have lost its leases. A message under way then may come twice.
+	// Crashes are the instants at which a process died, or may have lost its leases. A message under way then may come twice, and a place that
+	// was taken between the gates is lost until its window has passed.
 	Crashes []time.Time
 	// Slack is how much longer than it was told a client may have to wait, and how late a place that is given back may be seen.
 	Slack time.Duration
@@ -69,7 +70,7 @@ type History struct {
 	Rebuilt time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool
-	// FewerLeft permits the service to count a send that no answer shows, as after a crash between its gates.
+	// FewerLeft permits the service to count a send that no answer shows.
 	FewerLeft bool
 	// Unsettled says that a clock is set several times in a second: what answers say is left is then not judged.
 	Unsettled bool
@@ -181,11 +182,12 @@ type judge struct {
 	sends    map[string]*send
 	byPerson map[string][]*send // by their earliest instants
 	found    []Violation
+	judged   map[string]int
 }
 
-// Judge returns the violations of a history.
-func Judge(h History) []Violation {
-	j := &judge{History: h, sends: map[string]*send{}, byPerson: map[string][]*send{}}
+// Judge returns the violations of a history, and how many sends, answers or checks were judged by each promise.
+func Judge(h History) (found []Violation, judged map[string]int) {
+	j := &judge{History: h, sends: map[string]*send{}, byPerson: map[string][]*send{}, judged: map[string]int{}}
 	j.read()
 	j.collect()
 	j.overPolicy()
@@ -194,7 +196,7 @@ func Judge(h History) []Violation {
 	j.waits()
 	j.figures()
 	j.checks()
-	return j.found
+	return j.found, j.judged
 }
 
 // read reads the answers.

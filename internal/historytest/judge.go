@@ -23,6 +23,7 @@ func (j *judge) crashed(from, to time.Time) bool {
 // back, so it is left out.
 func (j *judge) overPolicy() {
 	for recipient, sends := range j.byPerson {
+		j.judged[OverPolicy] += len(sends)
 		for _, rule := range j.Rules {
 			for _, last := range sends {
 				n := 0
@@ -52,6 +53,8 @@ func (j *judge) outcomes() {
 	for _, sends := range j.byPerson {
 		for _, s := range sends {
 			n := len(s.messages)
+			j.judged[Lost]++
+			j.judged[Doubled] += n
 			switch {
 			case n == 0 && s.outcome.Status == "sent":
 				j.broke(Lost, "%s is called sent, and no message came", s.id)
@@ -81,7 +84,7 @@ func (j *judge) codes() {
 			}
 			if code := s.messages[0].Code; codes[s.verification] == "" {
 				codes[s.verification] = code
-			} else if codes[s.verification] != code {
+			} else if j.judged[SameCode]++; codes[s.verification] != code {
 				j.broke(SameCode, "two messages of the verification %s have different codes", s.verification)
 			}
 		}
@@ -132,17 +135,26 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
+			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
 		}
+		j.judged[Untrue]++
 		if r.refused() && !j.disturbed(q, r) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
 		return
 	}
+}
+
+// longest returns the longest window: for so long a crash between the gates may cost a place.
+func (j *judge) longest() (window time.Duration) {
+	for _, r := range j.Rules {
+		window = max(window, r.Window)
+	}
+	return window
 }
 
 func stamp(t time.Time) string { return t.Format("15:04:05.000") }
@@ -183,11 +195,12 @@ func (j *judge) figures() {
 				continue
 			}
 			surely, maybe := j.counting(q, rule)
+			j.judged[Costs]++
 			left := q.Quota.Rules[i]
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.FewerLeft {
+			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) {
 				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
 			}
@@ -247,6 +260,7 @@ func (j *judge) checks() {
 		if q.Kind != Check || q.Request.Status != http.StatusOK {
 			continue
 		}
+		j.judged[Guessing]++
 		t := of[q.Verification]
 		if t == nil {
 			t = &tries{}

@@ -78,7 +78,8 @@ func (l *ledger) asSeen() {
 	for _, m := range l.mails {
 		h.Messages = append(h.Messages, history.Message{Recipient: m.to, Code: m.code, ID: m.messageID, At: m.at})
 	}
-	for _, v := range history.Judge(h) {
+	found, _ := history.Judge(h)
+	for _, v := range found {
 		l.broke("as seen: "+v.Promise, "%s", v.Detail)
 	}
 }

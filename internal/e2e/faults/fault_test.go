@@ -37,7 +37,7 @@ func underTightRules(s *apptest.Stack) *apptest.Stack {
 func survives(s *apptest.Stack, allowed history.History, fault func(context.Context) int) {
 	s.Helper()
 	l := newLoad(s)
-	l.seen.Skew, l.seen.FewerLeft, l.seen.Unsettled = allowed.Skew, allowed.FewerLeft, allowed.Unsettled
+	l.Seen.Skew, l.Seen.FewerLeft, l.Seen.Unsettled = allowed.Skew, allowed.FewerLeft, allowed.Unsettled
 	under(l, 5, 2, fault, func() bool { return logNeeded(s) })
 	for i := range s.Replicas {
 		s.AwaitReady(i, http.StatusOK, "")
@@ -217,7 +217,7 @@ func tellsTrueWaits(s *apptest.Stack, set func(n int, ahead time.Duration)) {
 	s.Helper()
 	s.Policy("    - {name: short, scope: recipient, limit: 1, window: 3s}\n    - {name: long, scope: recipient, limit: 2, window: 10s}\n").Start(2)
 	l := newLoad(s)
-	l.seen.Skew, l.seen.FewerLeft = store.MaxClockSkew, true // on a busy machine a wait that is told during a step may be too long
+	l.Seen.Skew, l.Seen.FewerLeft = store.MaxClockSkew, true // on a busy machine a wait that is told during a step may be too long
 	var done atomic.Int32
 	under(l, 6, 1, func(ctx context.Context) int {
 		return every(ctx, 1300*time.Millisecond, func(n int) {
@@ -227,7 +227,7 @@ func tellsTrueWaits(s *apptest.Stack, set func(n int, ahead time.Duration)) {
 			done.Store(int32(n))
 			for i := range 6 {
 				to := fmt.Sprintf("r%d@example.com", i)
-				_, err := l.do(s.Replicas[i%2].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
+				_, err := l.Call(s.Replicas[i%2].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
 					history.Request{Kind: history.Look, Recipient: to})
 				noted(s.T, err)
 			}
@@ -277,7 +277,7 @@ func TestLinksUnderLoad(t *testing.T) {
 				return
 			}
 			suffered.Add(1)
-			l.crash() // a lease may end while the log is out of reach
+			l.Crash() // a lease may end while the log is out of reach
 			_, err := link.Toxics.AddToxicJson(strings.NewReader(toxics[n/2/len(links)%len(toxics)]))
 			noted(t, err)
 		})

@@ -40,13 +40,13 @@ func TestHonestRequestsBesideAnAttack(t *testing.T) {
 		})
 		if n == people-1 {
 			honest.Wait()
-			s.Await("an attack worth the name", func() bool { return attack.refused.Load() >= 500 })
+			s.Await("an attack worth the name", func() bool { return attack.Refused.Load() >= 500 })
 			stop()
 		}
 	})
 	attackers.Wait()
-	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.admitted.Load(), attack.refused.Load())
-	if admitted.Load() < people || attack.admitted.Load() != 1 || attack.cut.Load() > 0 {
+	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.Admitted.Load(), attack.Refused.Load())
+	if admitted.Load() < people || attack.Admitted.Load() != 1 || attack.Cut.Load() > 0 {
 		t.Error("that is not as it should be")
 	}
 }

@@ -39,7 +39,6 @@ type fleet struct {
 func newFleet(s *apptest.Stack, n int) *fleet {
 	s.Helper()
 	f := &fleet{load: newLoad(s)}
-	f.seen.FewerLeft = true // a place that a process took before it was killed
 	for range n {
 		f.at = append(f.at, s.Spawn())
 	}
@@ -87,17 +86,17 @@ func TestKilledUnderLoad(t *testing.T) {
 		apptest.Sleep(time.Duration(100+rand.IntN(400)) * time.Millisecond)
 		i := rand.IntN(2)
 		f.process(i).Kill()
-		f.crash()
+		f.Crash()
 		f.replace(i)
 	}
 	apptest.Sleep(time.Second)
-	f.Await("enough to show something", func() bool { return f.admitted.Load() >= int64(10**kills) }) // which takes a busy machine longer
+	f.Await("enough to show something", func() bool { return f.Admitted.Load() >= int64(10**kills) }) // which takes a busy machine longer
 	stop()
 	clients.Wait()
 	h := ended(f.Stack, f.log)
 	doubled := f.holds(f.process(0).Base, h, delivered)
-	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, f.admitted.Load(), len(h), f.cut.Load(), doubled)
-	if f.cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
+	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, f.Admitted.Load(), len(h), f.Cut.Load(), doubled)
+	if f.Cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
 		t.Errorf("no kill cut anything, or %d mails came twice", doubled)
 	}
 }
@@ -129,8 +128,8 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	if slices.ContainsFunc(h, func(row store.Send) bool { return row.InDoubt }) {
 		t.Error("a send was left in flight")
 	}
-	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 || int64(len(h)) != f.admitted.Load() {
-		t.Errorf("%d sends of which %d callers were told, %d mails twice", len(h), f.admitted.Load(), doubled)
+	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 || int64(len(h)) != f.Admitted.Load() {
+		t.Errorf("%d sends of which %d callers were told, %d mails twice", len(h), f.Admitted.Load(), doubled)
 	}
 }
 

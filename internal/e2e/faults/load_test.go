@@ -2,14 +2,11 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +15,6 @@ import (
 	history "sendcode/internal/historytest"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // faultTime is how long each fault run lasts at least; `make soak` makes it longer.
@@ -30,61 +26,13 @@ const tight = "    - {name: short, scope: recipient, limit: 1, window: 2s}\n    
 // bouncing is a mailbox that takes nothing, so that places are given back all the time.
 const bouncing = "bouncing@example.com"
 
-// load is what clients did and heard while something went wrong.
-type load struct {
-	*apptest.Stack
-	admitted, refused, unavailable, cut atomic.Int64 // cut: requests that got no answer
+// load is clients on a stack, and what they did and heard.
+type load struct{ *apptest.Load }
 
-	mu   sync.Mutex
-	seen history.History
-}
+func newLoad(s *apptest.Stack) *load { return &load{apptest.NewLoad(s)} }
 
-// newLoad makes a load on a stack. Where the log stalls, a client that waited as told may be refused for 5 s more.
-func newLoad(s *apptest.Stack) *load {
-	l := &load{Stack: s, seen: history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}}
-	for _, r := range quota.OfScope(s.Config().Policy("default").Rules, quota.Recipient) {
-		l.seen.Rules = append(l.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
-	}
-	return l
-}
-
-// do makes a request and notes it with its answer.
-func (l *load) do(base, method, path, body string, q history.Request, change ...func(*http.Request)) (apptest.Answer, error) {
-	q.Begin = time.Now()
-	a, err := l.At(base, method, path, body, change...)
-	if q.End = time.Now(); err == nil {
-		q.Status, q.Header, q.Body = a.StatusCode, a.Header, a.Raw
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen.Requests = append(l.seen.Requests, q)
-	return a, err
-}
-
-// crash notes that a process died, or may have lost its leases.
-func (l *load) crash() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen.Crashes = append(l.seen.Crashes, time.Now())
-}
-
-// ask asks for a code at a base URL.
-func (l *load) ask(base, to string) apptest.Answer {
-	a, err := l.do(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, history.Request{Kind: history.Send, Recipient: to})
-	switch {
-	case err != nil:
-		l.cut.Add(1)
-	case a.StatusCode == http.StatusAccepted:
-		l.admitted.Add(1)
-	case a.StatusCode == http.StatusTooManyRequests:
-		l.refused.Add(1)
-	case a.StatusCode == http.StatusServiceUnavailable:
-		l.unavailable.Add(1)
-	default:
-		l.Errorf("answered %d %s", a.StatusCode, a.Raw)
-	}
-	return a
-}
+// ask asks for a code with a secret key.
+func (l *load) ask(base, to string) apptest.Answer { return l.AskAt(base, to, false) }
 
 // clients has n clients ask until the context ends. base and to name the replica and the recipient of the client's kth request.
 func (l *load) clients(ctx context.Context, n int, base func(k int) string, to func(client, k int) string) *sync.WaitGroup {
@@ -119,7 +67,7 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 		times <- fault(ctx)
 	}()
 	enough := func() bool {
-		return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 && needed()
+		return l.Admitted.Load() >= int64(recipients) && l.Refused.Load() >= 20 && needed()
 	}
 	for apptest.Sleep(*faultTime); time.Since(started) < max(servertest.Patience, *faultTime) && !enough(); {
 		apptest.Sleep(100 * time.Millisecond)
@@ -128,9 +76,9 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 	happened := <-times
 	clients.Wait()
 	s.Logf("%d admitted, %d refused, %d unavailable; the fault happened %d times in %v",
-		l.admitted.Load(), l.refused.Load(), l.unavailable.Load(), happened, time.Since(started).Round(time.Second))
-	if !enough() || happened == 0 || l.cut.Load() > 0 {
-		s.Errorf("too little happened to show anything, or %d requests got no answer", l.cut.Load())
+		l.Admitted.Load(), l.Refused.Load(), l.Unavailable.Load(), happened, time.Since(started).Round(time.Second))
+	if !enough() || happened == 0 || l.Cut.Load() > 0 {
+		s.Errorf("too little happened to show anything, or %d requests got no answer", l.Cut.Load())
 	}
 }
 
@@ -220,13 +168,13 @@ func delivered(row store.Send, mails int) bool {
 // each row of the log agrees with the mails that arrived. It returns how many came twice.
 func (l *load) holds(base string, h apptest.History, agrees func(row store.Send, mails int) bool) (doubled int) {
 	l.Helper()
-	l.list(base)
+	l.List(base)
 	mails := map[string]int{}
-	for _, m := range l.Mails() {
-		l.seen.Messages = append(l.seen.Messages, history.Message{Recipient: m.To, Code: l.CodeIn(m), ID: m.ID, At: m.At})
+	for _, m := range l.Arrived() {
 		mails[m.ID]++
 	}
-	for _, v := range history.Judge(l.seen) {
+	found, _ := history.Judge(l.Seen)
+	for _, v := range found {
 		l.Errorf("%s: %s", v.Promise, v.Detail)
 	}
 	for _, row := range h {
@@ -236,25 +184,8 @@ func (l *load) holds(base string, h apptest.History, agrees func(row store.Send,
 			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, n)
 		}
 	}
-	if untold := int64(len(h)) - l.admitted.Load(); untold < 0 || untold > l.unavailable.Load()+l.cut.Load() {
-		l.Errorf("%d sends were accepted, and the log has %d", l.admitted.Load(), len(h))
+	if untold := int64(len(h)) - l.Admitted.Load(); untold < 0 || untold > l.Unavailable.Load()+l.Cut.Load() {
+		l.Errorf("%d sends were accepted, and the log has %d", l.Admitted.Load(), len(h))
 	}
 	return doubled
-}
-
-// list notes how every send ended, as administrators are told.
-func (l *load) list(base string) {
-	l.Helper()
-	for cursor := "first"; cursor != ""; {
-		query := url.Values{"limit": {"200"}}
-		if cursor != "first" {
-			query.Set("cursor", cursor)
-		}
-		a, err := l.do(base, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, apptest.AsAdmin)
-		apptest.Must(l.T, err)
-		l.Is("the list of sends", a, http.StatusOK)
-		var page struct{ Next string }
-		apptest.Must(l.T, json.Unmarshal(a.Raw, &page))
-		cursor = page.Next
-	}
 }
