@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -65,6 +66,11 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+	}
+	if who.Kind == verification.Browser {
+		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {
+			ask.Site = origin.Hostname() // one of the app's (authenticate)
+		}
 	}
 	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
 		ask.Languages = languages

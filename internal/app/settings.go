@@ -50,7 +50,7 @@ func policySet(cfg config.Config) policy.Set {
 		}
 	}
 	for _, a := range cfg.Apps {
-		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a),
+		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a), Site: a.SMSOrigin, Hash: a.SMSHash,
 			ReachedByStrangers: cfg.ReachedByStrangers(a)}
 		if a.Webhook.URL != "" { // without an address no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events

@@ -116,7 +116,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
 		if a.texts != nil {
-			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(name, longest))
+			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(message.Data{App: name, Hash: app.SMSHash}, app.SMSOrigin, longest))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

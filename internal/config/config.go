@@ -206,6 +206,11 @@ type App struct {
 	Brand brandSettings `yaml:"brand"`
 	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
+	// Text messages that its back end asks for end with `@host #code` for this host, in place of `sms.origin`. Those of a widget name the
+	// site of the widget, if that fits `sms.segments`.
+	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
+	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
+	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// API keys.

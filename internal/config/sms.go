@@ -38,7 +38,7 @@ type smsSettings struct {
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// The page's host. Texts end with `@host #code`, from which browsers fill in the code. Not for approved templates.
+	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that site. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
 	// The URL at which carriers reach this service. Without it there are no receipts.
 	PublicURL string `yaml:"public_url" check:"public_url"`

@@ -38,6 +38,7 @@ type Data struct {
 	Minutes    int    // validity that is truly left, rounded down, at least 1
 	Purpose    string // what the code is for, in words for the reader; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
+	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
 }
 
 // Request describes one message to render.
@@ -46,6 +47,7 @@ type Request struct {
 	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
 	Purpose string // chooses the templates; a purpose without any has those of "default"
 	Notify  Notify // empty means Private
+	Site    string // of text messages alone: the host on which the code is entered; empty: the page's
 	Data    Data
 }
 

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,9 +15,8 @@ type TextLimits struct {
 	Measure func(text string) int
 	// Segments is how many one text may take.
 	Segments int
-	// Origin is the host of the page that codes are entered on; with it the last line is "@host #code", which browsers fill
-	// in from (WICG sms-one-time-codes). Empty: there is no such line.
-	Origin string
+	// Site is the host of the page, for requests that name no other site; empty: none.
+	Site string
 }
 
 // Text is a text message without its recipient.
@@ -44,23 +44,31 @@ func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, err
 	return &Texts{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with an app's title and a code of codeLength characters. The error lists those that take too many
-// segments.
-func (t *Texts) CheckLength(title string, codeLength int) error {
+// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength characters. The error lists those that take
+// too many segments.
+func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
+	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
 	for key, s := range t.sets {
-		text, err := t.render(key, s, Data{App: title, Code: strings.Repeat("7", codeLength), Minutes: 10})
+		text, err := t.render(key, s, app, longer(site, t.limits.Site))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		if text.Segments > t.limits.Segments {
 			errs = append(errs, fmt.Errorf("%s takes %d segments for the app that is called %q, and may take %d: shorten it or the title, or "+
-				"raise sms: segments", s[textPart].Name(), text.Segments, title, t.limits.Segments))
+				"raise sms: segments", s[textPart].Name(), text.Segments, app.App, t.limits.Segments))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+func longer(a, b string) string {
+	if len(a) > len(b) {
+		return a
+	}
+	return b
 }
 
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
@@ -69,7 +77,8 @@ func (t *Texts) Locales(app string) []string { return slices.Clone(t.forApp(app,
 // Prefer returns for text messages what [Renderer.Prefer] returns for mails.
 func (t *Texts) Prefer(app, list string) string { return t.forApp(app, t).preferredTag(list) }
 
-// Render renders a text message. The error has neither the code nor any text of the request. It ignores Notify.
+// Render renders a text message. It ends with "@site #code", which browsers fill in from on that site alone (WICG sms-one-time-codes), if
+// that fits the segments. The error has neither the code nor any text of the request. It ignores Notify.
 func (t *Texts) Render(req Request) (Text, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = Glance
@@ -77,17 +86,22 @@ func (t *Texts) Render(req Request) (Text, error) {
 		return Text{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
-	return t.render(key, s, req.Data)
+	text, err := t.render(key, s, req.Data, cmp.Or(req.Site, t.limits.Site))
+	if err == nil && text.Segments > t.limits.Segments {
+		return t.render(key, s, req.Data, "")
+	}
+	return text, err
 }
 
-func (t *Texts) render(key setKey, s set, data Data) (Text, error) {
+// render renders a text message with the line for a site; "": without it.
+func (t *Texts) render(key setKey, s set, data Data, site string) (Text, error) {
 	out, err := renderPart(textPart, s[textPart], newView(data, true, key.locale))
 	if err != nil {
 		return Text{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}
 	out = strings.TrimSpace(out)
-	if t.limits.Origin != "" {
-		out += "\n@" + t.limits.Origin + " #" + data.Code
+	if site != "" {
+		out += "\n@" + site + " #" + data.Code
 	}
 	return Text{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
 }

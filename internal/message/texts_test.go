@@ -46,7 +46,7 @@ func TestTexts(t *testing.T) {
 // The steps that browsers take to read a one-time code (WICG sms-one-time-codes, "parsing"): the last line begins with "@", holds
 // the host up to one space and "#", and the code to the end, with nothing behind it.
 func TestOriginLine(t *testing.T) {
-	r := texts(t, nil, TextLimits{Measure: one, Segments: 2, Origin: "shop.example"})
+	r := texts(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
 		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
 		if err != nil {
@@ -62,20 +62,30 @@ func TestOriginLine(t *testing.T) {
 
 func TestTextsThatDoNotFit(t *testing.T) {
 	r := texts(t, nil, TextLimits{})
-	if err := r.CheckLength("Shop", 10); err != nil {
+	if err := r.CheckLength(Data{App: "Shop"}, "", 10); err != nil {
 		t.Error(err)
 	}
-	err := r.CheckLength(strings.Repeat("Wide Shop ", 9), 10)
+	err := r.CheckLength(Data{App: strings.Repeat("Wide Shop ", 9)}, "", 10)
 	if err == nil || strings.Contains(err.Error(), `"Shop"`) || !strings.Contains(err.Error(), "sms/default/en/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
 	}
 	long := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}}" + strings.Repeat(".", 151))}}
 	r = texts(t, long, TextLimits{})
-	if r.CheckLength("A", 9) != nil || r.CheckLength("A", 10) == nil {
+	if r.CheckLength(Data{App: "A"}, "", 9) != nil || r.CheckLength(Data{App: "A"}, "", 10) == nil {
 		t.Error("160 do not fit, or 161 do")
 	}
-	if texts(t, long, TextLimits{Measure: one, Segments: 1, Origin: "a.example"}).CheckLength("A", 6) == nil {
+	limits := TextLimits{Measure: one, Segments: 1, Site: "a.example"}
+	if texts(t, long, limits).CheckLength(Data{App: "A"}, "", 6) == nil || r.CheckLength(Data{App: "A"}, "a.example", 6) == nil {
 		t.Error("the last line is not counted")
+	}
+	got, err := r.Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1}})
+	if err != nil || got.Segments != 1 || strings.Contains(got.Text, "@") {
+		t.Errorf("the line of a site that is not in the configuration costs a segment: %q, %v", got.Text, err)
+	}
+	hashed := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}} {{.Hash}}")}}
+	got, err = texts(t, hashed, TextLimits{}).Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
+	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
+		t.Errorf("%q, %v", got.Text, err)
 	}
 }
 

@@ -18,7 +18,7 @@ const sampleCode = "739154"
 // mail keeps the code out of the preview even with the shortest text before it.
 var samples = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
-	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK",
+	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 

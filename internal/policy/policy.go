@@ -75,6 +75,8 @@ type App struct {
 	Title  string // its name in messages; empty: the app's name
 	Sender string // of its mails, Name <addr>; empty: the service's
 	Brand  brand.Brand
+	Site   string // host on which codes that its back end asks for by text message are entered; empty: not known
+	Hash   string // of its Android app, for text messages
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
@@ -84,6 +86,7 @@ func (s Set) AppData(app string) message.Data {
 	a := s.Apps[app]
 	return message.Data{
 		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light.Accent, DarkAccent: a.Brand.Dark.Accent,
+		Hash: a.Hash,
 	}
 }
 

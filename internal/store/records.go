@@ -159,6 +159,7 @@ type Send struct {
 	Afterwards  ProviderEventKind // the worst kind that a provider reported later; empty: none
 	Suppression uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
 	Forgiven    bool              // an administrator's reset forgave this send, so it no longer counts
+	Site        string            // host on which a code of a text message is entered; empty: the page's
 	RequestID   string            // of the HTTP request, as in log lines; empty: it came otherwise
 	Observed    []string          // observing rules that would have refused this send; none for a refusal
 }
@@ -201,6 +202,7 @@ func (s *Send) Columns() []Column {
 		{"afterwards", (*string)(&s.Afterwards), 0},
 		{"suppression_id", &s.Suppression, Null | InSend},
 		{"forgiven", &s.Forgiven, 0},
+		{"site", &s.Site, InSend},
 		{"request_id", &s.RequestID, InSend | Personal},
 		{"observed", &s.Observed, InSend},
 		{"domain", &domain, InSend | InRefusal | WriteOnly | Personal},

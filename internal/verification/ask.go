@@ -29,6 +29,7 @@ type Ask struct {
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
 	Languages string        // an Accept-Language list; invalid parts are ignored
+	Site      string        // browsers: host of the page that asks; empty: our own
 	Reference string        // the app's own name for the request, at most 64 characters
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
@@ -84,6 +85,9 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	p, err := FindPurpose(s.Policy.Get(), a.Purpose)
 	if err != nil {
 		return a, err
+	}
+	if a.Kind == Secret {
+		a.Site = s.Policy.Get().Apps[a.App].Site
 	}
 	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
 		return a, err
@@ -285,7 +289,7 @@ func (a asked) row() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
-		IP: a.network(), RequestID: a.request,
+		IP: a.network(), Site: a.Site, RequestID: a.request,
 	}
 }
 

@@ -126,6 +126,7 @@ CREATE TABLE sends (
     locale          text        NOT NULL,
     reference       text        NOT NULL,
     ip              text        NOT NULL,             -- the client's network, never its address
+    site            text        NOT NULL DEFAULT '',  -- host on which a code of a text message is entered; '': the page's
     request_id      text        NOT NULL DEFAULT '',  -- of the HTTP request, as in log lines
     observed        text        NOT NULL DEFAULT ''   -- rules in mode observe that would have refused it, by commas
 ) PARTITION BY RANGE (id);

@@ -73,6 +73,7 @@ CREATE TABLE sends (
     locale          TEXT    NOT NULL,
     reference       TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
+    site            TEXT    NOT NULL DEFAULT '',
     request_id      TEXT    NOT NULL DEFAULT '',
     observed        TEXT    NOT NULL DEFAULT ''
 ) STRICT;

@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/sms"
 )
 
 // tenant is an app of the service that two apps share, and what it has there.
@@ -123,6 +124,36 @@ func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.
 	back, err = url.Parse(html.UnescapeString(link[1]))
 	apptest.Must(s.T, err)
 	return back
+}
+
+// Each text message names the site on which its code is entered: that of the widget, else of the app's back end, else of the page. It takes
+// one segment in every language.
+func TestTextsNameTheirSite(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	shop, news := tenantOf("shop"), tenantOf("news")
+	s.Write("sms: {origin: codes.example}\napps:\n" + shop.yaml(shop.templates(s, "a"), "#0b7a5c") +
+		strings.Replace(news.yaml(news.templates(s, "b"), "#8a1fb0"), "origins:", "sms_origin: m.news.example\n    origins:", 1)).Start(1)
+	for n, c := range []struct {
+		by   func(*http.Request)
+		site string
+	}{{shop.browser, "shop.example"}, {news.browser, "news.example"}, {news.backEnd, "m.news.example"}, {shop.backEnd, "codes.example"}} {
+		for i, locale := range []string{"en", "zh-CN", "es", "ar"} {
+			to := fmt.Sprintf("+4915123456%d%d0", n, i)
+			s.Is(c.site, s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":%q}`, to, locale), c.by), http.StatusAccepted)
+			got := s.AwaitMail(to, 1)[0].Text
+			code := regexp.MustCompile(`\d{6}`).FindString(got)
+			if !strings.HasSuffix(got, "\n@"+c.site+" #"+code) || sms.Segments(got) != 1 {
+				t.Errorf("%s: %q takes %d segments", locale, got, sms.Segments(got))
+			}
+		}
+	}
+	page := pagetest.NewVisitor(s.Replicas[0].Base + "/")
+	_, err := page.Post("", "send", "channel", "sms", "phone", "+4915123456999")
+	apptest.Must(t, err)
+	if got := s.AwaitMail("+4915123456999", 1)[0].Text; !strings.Contains(got, "\n@codes.example #") {
+		t.Errorf("from the page: %q", got)
+	}
 }
 
 // attempt is a request with what belongs to another app.
