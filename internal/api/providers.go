@@ -72,7 +72,7 @@ func ProviderOutcomes() []string {
 }
 
 // receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
-// here, so that the provider does not send them again. While the log is away it answers 503, so that the provider does.
+// here, so that the provider does not send them again. While the database is away it answers 503, so that the provider does.
 func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {

@@ -94,7 +94,8 @@ func (a *Receipts) receive(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// recordReport records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the log.
+// recordReport records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the
+// database.
 func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {

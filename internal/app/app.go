@@ -196,5 +196,5 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// openTimeout bounds opening the log at the start.
+// openTimeout bounds opening the database at the start.
 const openTimeout = 30 * time.Second

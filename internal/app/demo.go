@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// Demo plays a week that ends now into a log of its own, and serves that log until ctx ends. Then it deletes the log.
+// Demo plays a week that ends now into a database of its own, and serves it until ctx ends. Then it deletes the database.
 func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
 	if err != nil {

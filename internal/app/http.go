@@ -233,7 +233,7 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	}
 }
 
-// storageStatus returns the log's storage status.
+// storageStatus returns the database's storage status.
 func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
 }

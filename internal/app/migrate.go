@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// Migrate brings the log to the schema of this version. The start of the service does so too; this lets the schema change before
+// Migrate brings the database to the schema of this version. The start of the service does so too; this lets the schema change before
 // the first new replica starts. The previous version works with the new schema.
 func Migrate(ctx context.Context, cfg config.Config) error {
 	if cfg.DatabaseURL != "" {

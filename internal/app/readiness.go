@@ -203,7 +203,7 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 
 const unreachable = "log_unreachable"
 
-// unwritableReason returns a *server.Reason that tells operators why the log can't be written; nil if err is nil.
+// unwritableReason returns a *server.Reason that tells operators why the database can't be written; nil if err is nil.
 func unwritableReason(err error) *server.Reason {
 	reason := server.Reason{Word: unreachable, Text: "The database does not answer.", Err: err}
 	switch {

@@ -162,7 +162,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 		r.configurePage(r.current)
 	}
 	if wider {
-		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much
+		if err := r.rebuild(ctx); err != nil { // the database decides right without it; only looks may promise too much
 			r.logger.Warn("could not rebuild limiter from database", "error", err)
 		}
 	}

@@ -60,7 +60,7 @@ func (a *App) newOutbox() error {
 	return nil
 }
 
-// newServices creates the use cases on the outbox and the log, and package support on the use cases.
+// newServices creates the use cases on the outbox and the database, and package support on the use cases.
 func (a *App) newServices(through verification.Outbox) {
 	a.refused = refusals.New(a.log, a.now, a.logger)
 	a.signer = proof.New(a.ring)

@@ -26,7 +26,7 @@ import (
 	"sendcode/quota"
 )
 
-// processClock names the clock of a limiter that shares it with the log: one process, one SQLite file, one machine.
+// processClock names the clock of a limiter that shares it with the database: one process, one SQLite file, one machine.
 const processClock = "process"
 
 // RedisPrefix begins every key, so that a Redis can be shared.
@@ -49,8 +49,7 @@ func (a *App) openLog(ctx context.Context) error {
 	return nil
 }
 
-// openStore opens the configured store. SQLite gets the schema of this version, Postgres must have
-// one that fits.
+// openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
 func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
 		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.LogFile), now)
@@ -69,7 +68,7 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*s
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
 		// Beside a Postgres the clock is this process's alone, so rows of other processes are compared on the database's clock; beside
-		// SQLite it is the log's own.
+		// SQLite it is the database's own.
 		if a.clock = processClock; a.cfg.DatabaseURL != "" {
 			a.clock += "-" + rand.Text()[:12]
 		}
@@ -125,7 +124,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// rebuild fills the limiter in this process from the log, so that a restart neither frees quota nor shortens waits.
+// rebuild fills the limiter in this process from the database, so that a restart neither frees quota nor shortens waits.
 func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil

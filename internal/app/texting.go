@@ -136,7 +136,7 @@ func servedNumbers(cfg config.Config) policy.Numbers {
 // mailboxCarrier puts text messages into the dev mailbox.
 type mailboxCarrier struct{ box *mailbox.Mailbox }
 
-// mailboxCarrierName stands in the log for the carrier.
+// mailboxCarrierName stands in the database for the carrier.
 const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.

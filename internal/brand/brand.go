@@ -74,7 +74,7 @@ func (b Brand) StyleVersion() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// CheckAccent returns what is wrong with an accent, as a text for the configuration's errors; "" for #rrggbb.
+// CheckAccent returns the problem with an accent, as a text for the configuration's errors; "" for #rrggbb.
 func CheckAccent(text string) string {
 	if _, err := parseColour(text); err != nil {
 		return err.Error()

@@ -12,7 +12,7 @@ import (
 // Alphabet names the set of characters of a code.
 type Alphabet string
 
-// The alphabets. The log stores the name with each verification, so do not change these names.
+// The alphabets. The database stores the name with each verification, so do not change these names.
 const (
 	Digits      Alphabet = "digits"
 	Unambiguous Alphabet = "unambiguous"

@@ -99,7 +99,7 @@ func (o *oidc) Check(*document.Mapping) {
 	}
 }
 
-// checkSecureURL returns "" for an https URL, or an http URL on this machine, else what is wrong.
+// checkSecureURL returns "" for an https URL, or an http URL on this machine, else the problem.
 func checkSecureURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)
@@ -114,7 +114,7 @@ func checkSecureURL(text string) string {
 	return ""
 }
 
-// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is redirectPath, else what is wrong.
+// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is redirectPath, else the problem.
 func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem

@@ -32,11 +32,11 @@ func patternCheck(pattern, problem string) func(string) string {
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
-// checkName returns what is wrong with the name of a purpose, an app or a key, or "". Names stand in answers, headers, metrics and keys of
+// checkName returns the problem with the name of a purpose, an app or a key, or "". Names stand in answers, headers, metrics and keys of
 // Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
-// checkTitle returns what is wrong with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
+// checkTitle returns the problem with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
 func checkTitle(text string) string {
 	const most = 64
 	switch {
@@ -54,7 +54,7 @@ func checkTitle(text string) string {
 var hostLike = regexp.MustCompile(`\p{L}\.\p{L}`)
 
 // checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section 6.2), since origins are compared as
-// bytes, else what is wrong.
+// bytes, else the problem.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"
@@ -79,7 +79,7 @@ func checkOrigin(text string) string {
 	return ""
 }
 
-// checkReturnURL returns "" for an origin with or without a path, in the form in which it is compared, else what is wrong.
+// checkReturnURL returns "" for an origin with or without a path, in the form in which it is compared, else the problem.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "*?#") {
@@ -93,7 +93,7 @@ func checkReturnURL(text string) string {
 	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
-// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else what is wrong.
+// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else the problem.
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
@@ -165,7 +165,7 @@ func checkSelector(value string) string {
 	return ""
 }
 
-// checkMailFrom returns what is wrong with the sender of mails, or "": it must be one plain address, with a printable name if any.
+// checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address, with a printable name if any.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
@@ -188,7 +188,7 @@ func checkMailFrom(value string) string {
 // plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be exotic.
 var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
 
-// checkTimeZone returns what is wrong with the name of a zone of the IANA database, or "". "Local" is rejected, since it differs between
+// checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is rejected, since it differs between
 // machines.
 func checkTimeZone(text string) string {
 	_, err := time.LoadLocation(text)

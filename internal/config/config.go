@@ -73,7 +73,7 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File     string   `yaml:"-"` // path of the YAML file
-	Warnings []string `yaml:"-"` // what works but deserves a sentence in the log
+	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed.

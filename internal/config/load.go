@@ -74,7 +74,7 @@ func (d *loader) locationOf(key string) string {
 	return envName(key)
 }
 
-// checks are the checks that tags name. Each returns what is wrong with a text, or "".
+// checks are the checks that tags name. Each returns the problem with a text, or "".
 var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.

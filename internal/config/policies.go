@@ -77,7 +77,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. Of rules with scope failures the log can evaluate one, with a sliding window; the name of the
+// Check implements document.checker. Of rules with scope failures the database can evaluate one, with a sliding window; the name of the
 // built-in one is reserved.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")

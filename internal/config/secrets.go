@@ -20,7 +20,7 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else what is wrong.
+// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else the problem.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"
@@ -75,7 +75,7 @@ func checkAdminPassword(value string) string {
 // argon2id in PHC form, with the parameters in their canonical order.
 var argon2Pattern = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash returns what is wrong with an argon2id hash, or "". It must be at least as strong as the minimum of
+// checkAdminPasswordHash returns the problem with an argon2id hash, or "". It must be at least as strong as the minimum of
 // OWASP's password storage cheat sheet (7 MiB, five passes), and not so expensive that a few logins stop the server.
 func checkAdminPasswordHash(value string) string {
 	found := argon2Pattern.FindStringSubmatch(value)

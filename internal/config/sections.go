@@ -38,7 +38,7 @@ func (b *pageSettings) Check(p *document.Mapping) {
 	}
 }
 
-// complete adds the default policy, purpose and app, and reads the file of disposable domains. It reports what is wrong with policies,
+// complete adds the default policy, purpose and app, and reads the file of disposable domains. It reports the problems of policies,
 // purposes, apps and recipients, and names that nothing declares.
 func (d *loader) complete() {
 	c := d.config

@@ -56,7 +56,7 @@ type smsSettings struct {
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
 type SMSCarrier struct {
-	// In the log, in metrics and in addresses of receipts.
+	// In the database, in metrics and in addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `http`, `twilio`, `aliyun` or `tencent`.
 	Type         string `yaml:"type" required:"yes"`
@@ -199,7 +199,7 @@ func (w smsWatch) MarshalText() ([]byte, error) {
 	return nil, nil
 }
 
-// checkCountry returns what is wrong with a country, or "". NO is false in YAML 1.1, but here it is read as it is written: Norway.
+// checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is read as it is written: Norway.
 func checkCountry(country string) string {
 	if !recipient.KnownCountry(country) {
 		return document.Printable(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
@@ -218,7 +218,7 @@ func checkSender(text string) string {
 	return ""
 }
 
-// checkPageHost returns what is wrong with the host of the page, or "". The last line of a text has the host without scheme and port.
+// checkPageHost returns the problem with the host of the page, or "". The last line of a text has the host without scheme and port.
 func checkPageHost(text string) string {
 	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"

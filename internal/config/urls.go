@@ -68,7 +68,7 @@ func parseURL(text string) (p urlParts, problem string) {
 	return p, ""
 }
 
-// checkDatabaseURL returns what is wrong with the URL of a Postgres database, or "".
+// checkDatabaseURL returns the problem with the URL of a Postgres database, or "".
 func checkDatabaseURL(value string) string {
 	p, problem := parseURL(value)
 	query, _ := url.ParseQuery(p.query)
@@ -85,7 +85,7 @@ func checkDatabaseURL(value string) string {
 	return ""
 }
 
-// checkRedisURL returns what is wrong with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
+// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -105,7 +105,7 @@ func checkRedisURL(value string) string {
 	return ""
 }
 
-// checkSMTPURL returns what is wrong with a list of mail servers' URLs, or "". Package delivery parses each.
+// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package delivery parses each.
 func checkSMTPURL(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
 		if _, problem := parseURL(strings.TrimSpace(text)); problem != "" {
@@ -146,7 +146,7 @@ func validHosts(hosts string) bool {
 // hostName is a name of a host.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
 
-// checkAddr returns what is wrong with a host:port, or "". An empty host means every interface; port 0 means any free port.
+// checkAddr returns the problem with a host:port, or "". An empty host means every interface; port 0 means any free port.
 func checkAddr(value string) string {
 	host, port, err := net.SplitHostPort(value)
 	if err != nil {

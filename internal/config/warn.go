@@ -22,23 +22,23 @@ func (c *Config) warn(now time.Time) {
 	}
 	shared := c.DatabaseURL != ""
 	add(shared && c.RedisURL == "", "SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
-		"since the log in Postgres decides them again; the rules of IP addresses let in as much for every replica.")
-	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the log is a SQLite file in %s. Run one "+
-		"process only, and keep that directory: without it a restart forgets who was sent what.", document.Printable(c.DataDir))
-	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE is of no use without SENDCODE_DATABASE_URL: SQLite has no roles.")
+		"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
+	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the database is a SQLite file in %s. Run one "+
+		"process only, and keep that directory: without it, a restart forgets all sends.", document.Printable(c.DataDir))
+	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
-		"codes of this one, and would count its recipients apart.")
+		"codes of this one, and would count the same recipients separately.")
 	add(!c.Loopback() && !c.AdminEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
-	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()), "/admin is on %s, with the API, for other machines to reach: set "+
+	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()), "/admin is on %s, with the API, where other machines can reach it: set "+
 		"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
 	add(c.PublicConsole() && !c.MetricsToken.IsSet(), "/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
 		"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
-	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc.")
+	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	add(c.allowsMailWithoutTLS(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
+	add(c.allowsMailWithoutTLS(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
@@ -53,8 +53,8 @@ func (c *Config) warn(now time.Time) {
 	}
 	for i, t := range c.TestRecipients {
 		add(now.Before(t.Expires),
-			"Test recipient %d (%s) is let in with a code that is known, until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
-		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is a recipient like any other.", i+1, t.To.Masked())
+			"Test recipient %d (%s) is admitted with its fixed code until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
+		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is treated as any other recipient.", i+1, t.To.Masked())
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
 			add(err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname()),
-				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
+				"The origin %s of the app %s is not https: codes can be read in transit.", o, a.Name)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 		for _, r := range c.Policy(name).Rules {
 			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
-					"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
+					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }

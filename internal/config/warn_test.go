@@ -30,14 +30,14 @@ func TestWarnings(t *testing.T) {
 		"short key":            {[]string{"SENDCODE_API_KEY=sk_1234567890123456789"}, "", []string{"SENDCODE_API_KEY is short"}},
 		"unused policy":        {nil, "policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}", []string{"No purpose uses the policy p."}},
 		"networks": {nil, "policies: {default: [{name: d, scope: recipient, limit: 1, window: 1h}, {name: a, scope: ip, limit: 1, window: 1h}, {name: b, scope: network, limit: 1, window: 1h, mode: observe}]}", []string{
-			"The rule a of the policy default has the scope ip: of the sends with a secret key it counts only those that name the client's address in client_ip.",
+			"The rule a of the policy default has the scope ip: it counts sends with a secret key only if they give the client's address in client_ip.",
 			"The rule b of the policy default has the scope network"}},
 		"no origins":   {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("x")), []string{"The app a has a public key but no origins"}},
 		"old key":      {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: 2020-01-31, sha256: %x}]}]", sumOf("x")), []string{"The key k of the app a has expired."}},
 		"ageing key":   {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(13*24*time.Hour).Format(time.RFC3339), sumOf("x")), []string{"The key k of the app a expires at 2"}},
 		"young key":    {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(15*24*time.Hour).Format(time.RFC3339), sumOf("x")), nil},
 		"old token":    {nil, fmt.Sprintf("admin: {tokens: [{id: desk, sha256: %x, expires: 2020-01-31}]}", sumOf("x")), []string{"The admin token desk has expired."}},
-		"no provider":  {[]string{"SENDCODE_OIDC_CLIENT_SECRET=x"}, "", []string{"SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc"}},
+		"no provider":  {[]string{"SENDCODE_OIDC_CLIENT_SECRET=x"}, "", []string{"SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc"}},
 		"plain origin": {nil, "apps: [{name: a, origins: ['http://a.example', 'http://localhost:3000', 'http://[::1]:81']}]", []string{"The origin http://a.example of the app a is not https"}},
 	} {
 		c := must(t, test.file, test.environ...)

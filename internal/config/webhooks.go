@@ -67,7 +67,7 @@ func (w *webhook) Check(p *document.Mapping) {
 	}
 }
 
-// checkWebhookURL returns what is wrong with the URL of a webhook, or "". It never repeats the URL: people put tokens into them.
+// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL: people put tokens into them.
 func checkWebhookURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)
@@ -98,7 +98,7 @@ func webhookSecretsByApp(value string) map[string][]string {
 	return all
 }
 
-// checkWebhookSecrets returns what is wrong with "app:whsec_…,app:whsec_…", or "". Of the value it repeats only names of apps.
+// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". Of the value it repeats only names of apps.
 func checkWebhookSecrets(value string) string {
 	seen, all := map[string]bool{}, webhookSecretsByApp(value)
 	for _, app := range slices.Sorted(maps.Keys(all)) {

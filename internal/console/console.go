@@ -2,7 +2,7 @@
 // finds those of one recipient, and shows the story of one send, which package explain writes. Scripts get the same as JSON under
 // /v1/admin.
 //
-// It reads the log and asks the use cases what a recipient's rules say now. Package support makes all changes, and records each.
+// It reads the database and asks the use cases what a recipient's rules say now. Package support makes all changes, and records each.
 //
 // Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the hash. A page shows one only when an
 // operator reveals it.
@@ -50,7 +50,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Now            func() time.Time                                   // nil: time.Now
 	FailingServers func() []FailingServer                             // the mail servers and carriers whose circuit breaker is open
-	StorageStatus  func(context.Context) (store.StorageStatus, error) // how far back the log reaches, and what is due to be deleted
+	StorageStatus  func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
 }
 
 // FailingServer is a mail server, or a carrier of text messages, whose circuit breaker is open in this process: it gets one attempt every

@@ -53,7 +53,7 @@ func (a *Console) answerList(c echo.Context, q query) error {
 	return a.sendList().WriteJSON(c, page)
 }
 
-// rowJSON returns a row of the log for scripts.
+// rowJSON returns a row of the database for scripts.
 func rowJSON(s store.Send) frame.Object {
 	row := frame.Object{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,

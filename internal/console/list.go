@@ -66,7 +66,7 @@ type searchView struct {
 // personView is the recipient whose rows these are.
 type personView struct {
 	FilterText texts.Sentence // "Only <the recipient>"
-	Known      bool           // the log has rows of them
+	Known      bool           // the database has rows of them
 	Quota      quotaView
 	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
@@ -203,7 +203,7 @@ func listAddress(given url.Values, name, value string) string {
 	return frame.Address("/admin", given, name, value)
 }
 
-// readStory reads one row of the log with everything that belongs to it. Errors: fault.NotFound, also for an ID in another form,
+// readStory reads one row of the database with everything that belongs to it. Errors: fault.NotFound, also for an ID in another form,
 // and the store's.
 func (a *Console) readStory(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)

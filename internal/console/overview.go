@@ -33,7 +33,7 @@ type overviewView struct {
 	Prefixes   string          // how many rest now; empty: none
 	By         store.Dimension // what codes are told apart by; empty: by nothing
 	Codes      []store.ApprovalTally
-	Log        []string // how far the log reaches, and how far the background has come with what is old
+	Log        []string // how far the database reaches, and how far the background has come with what is old
 	Partitions []store.Partition
 
 	asked store.StatsQuery
@@ -168,7 +168,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 		figureView{w.Get("overview.p95"), statistics.FormatTook(now.P95MS, w), statistics.FormatTook(before.P95MS, w), ""})
 }
 
-// storageTexts returns sentences on how far back the log reaches, and on how much is due to be deleted.
+// storageTexts returns sentences on how far back the database reaches, and on how much is due to be deleted.
 func storageTexts(s store.StorageStatus, w texts.Words) []string {
 	lines := []string{w.Get("extent.empty")}
 	if !s.Oldest.IsZero() {

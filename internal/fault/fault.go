@@ -9,7 +9,7 @@ type Kind string
 
 // The kinds of errors.
 const (
-	// NotFound: there is no such row; also the answer for another app's, so that nobody learns which IDs exist.
+	// NotFound: there is no such row, or it belongs to another app: an answer must not tell which IDs exist.
 	NotFound Kind = "not found"
 	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was written, and what was counted is refunded,
 	// unless the error is Uncertain too.

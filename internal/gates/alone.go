@@ -10,9 +10,9 @@ import (
 	"sendcode/quota"
 )
 
-// Peek returns the state of every rule for a subject now, and counts nothing. It completes the limiter's answer from the log, and
-// writes lost events back to the limiter. While the limiter is unavailable, the log and this process answer. Error: of the log, or
-// of a bad request.
+// Peek returns the state of every rule for a subject now, and counts nothing. It completes the limiter's answer from the database, and
+// writes lost events back to the limiter. While the limiter is unavailable, the database and this process answer. Error: of the database,
+// or of a bad request.
 func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, error) {
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets, Logged: Logged(s.Purpose)}, g.shared.Peek)
@@ -25,8 +25,8 @@ func (g *Gate) Peek(ctx context.Context, s policy.Subject) (quota.Decision, erro
 	return d, err
 }
 
-// PeekAfterSend is Peek after a send with the decision d. If the log decided that send alone, the log answers again: a limiter that is
-// back meanwhile may not have the send yet.
+// PeekAfterSend is Peek after a send with the decision d. If the database decided that send alone, the database answers again: a limiter
+// that is back meanwhile may not have the send yet.
 func (g *Gate) PeekAfterSend(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if d.Clock == store.LogClock {
 		return g.peekWithoutLimiter(ctx, s, s.Buckets())
@@ -34,8 +34,8 @@ func (g *Gate) PeekAfterSend(ctx context.Context, s policy.Subject, d quota.Deci
 	return g.Peek(ctx, s)
 }
 
-// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the recipient and its failures from the log, the
-// other rules from this process.
+// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the recipient and its failures from the database,
+// the other rules from this process.
 func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"sendcode/quota"
 )
 
-// clocks measures by how much the clocks of the limiter and of the log are ahead of this process's monotonic clock, and so of each other.
-// Each answer with an instant is a reading. Safe for concurrent use.
+// clocks measures by how much the clocks of the limiter and of the database are ahead of this process's monotonic clock, and so of each
+// other. Each answer with an instant is a reading. Safe for concurrent use.
 type clocks struct {
 	now   func() time.Time
 	start time.Time
@@ -33,7 +33,7 @@ func newClocks(now func() time.Time) *clocks {
 // readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just ended.
 func (c *clocks) readLimiter(at, asked time.Time) { c.read(&c.limiter, at, asked) }
 
-// readLog notes an instant of the log's clock, from a call that began at asked and has just ended.
+// readLog notes an instant of the database's clock, from a call that began at asked and has just ended.
 func (c *clocks) readLog(at, asked time.Time) { c.read(&c.log, at, asked) }
 
 // read moves an estimate by as little as the reading demands, so that a slow call does not make it worse. The first one is the middle.
@@ -48,7 +48,7 @@ func (c *clocks) read(x *clock, at, asked time.Time) {
 	x.ahead = max(least, min(most, x.ahead))
 }
 
-// ahead returns by how much the limiter's clock is ahead of the log's, and whether both were read.
+// ahead returns by how much the limiter's clock is ahead of the database's, and whether both were read.
 func (c *clocks) ahead() (by time.Duration, measured bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +64,8 @@ func (c *clocks) set(by time.Duration) bool {
 	return (now - by).Abs() > store.MaxClockSkew/2
 }
 
-// OnLogClock returns a decision with its instant on the log's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so an
-// answer tells when a place is free on the clock of its other instants.
+// OnLogClock returns a decision with its instant on the database's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so
+// an answer tells when a place is free on the clock of its other instants.
 func (g *Gate) OnLogClock(d quota.Decision) quota.Decision {
 	if apart := g.ClocksApart(); d.Clock != store.LogClock && apart.Abs() > store.MaxClockSkew {
 		d.At, d.Clock = d.At.Add(-apart), store.LogClock
@@ -73,7 +73,7 @@ func (g *Gate) OnLogClock(d quota.Decision) quota.Decision {
 	return d
 }
 
-// ClocksApart returns by how much the limiter's clock is ahead of the log's, as last measured; 0 if it was not.
+// ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured; 0 if it was not.
 func (g *Gate) ClocksApart() time.Duration {
 	by, measured := g.clocks.ahead()
 	if !measured {

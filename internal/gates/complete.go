@@ -11,13 +11,13 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose events: by a flush, a restart, a failover, or because a window was made longer after they were dropped. The log
+// The limiter may lose events: by a flush, a restart, a failover, or because a window was made longer after they were dropped. The database
 // has the events of recipients. So every answer is the stricter one of both gates, and the lost events are written back to the limiter:
-// after a send, since the log counts it anyway; after a peek or a refusal, if the bucket has no valid mark of completeness. While
+// after a send, since the database counts it anyway; after a peek or a refusal, if the bucket has no valid mark of completeness. While
 // nothing is lost, this costs no call, except for peeks at a recipient without counted sends.
 
-// DoubtFor is how long a recipient's bucket that lacked an event is not marked as complete. It is longer than a send takes from the
-// limiter to the log: such a send may be lost too, and the log does not have it yet. Failures are in the log before they are in the
+// DoubtFor is how long a recipient's bucket that lacked an event is not marked as complete. It is longer than a send takes from the limiter
+// to the database: such a send may be lost too, and the database does not have it yet. Failures are in the database before they are in the
 // limiter, so they need no such time.
 const DoubtFor = 10 * time.Second
 
@@ -26,8 +26,8 @@ func Logged(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: p.Mapping, quota.Failures: ""}
 }
 
-// CompleteFromLog reads the events that the limiter may lack from the log, writes them to the limiter, and returns d with the stricter
-// state of each rule. If d has no Incomplete scopes, it returns d unchanged. Error: of the log; then d may tell too short a wait.
+// CompleteFromLog reads the events that the limiter may lack from the database, writes them to the limiter, and returns d with the stricter
+// state of each rule. If d has no Incomplete scopes, it returns d unchanged. Error: of the database; then d may tell too short a wait.
 func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.Decision) (quota.Decision, error) {
 	if len(d.Incomplete) == 0 {
 		return d, nil
@@ -67,11 +67,11 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	return d, nil
 }
 
-// clockReach is how much older than its window an event may be in the log that the limiter counts since its clock was set back.
+// clockReach is how much older than its window an event may be in the database that the limiter counts since its clock was set back.
 const clockReach = 48 * time.Hour
 
-// historyFromLog reads a scope's events from the log, also those that only a limiter whose clock was set back still counts. It shifts their
-// instants to the limiter's clock, so that each keeps its age. d is of the instant decided.
+// historyFromLog reads a scope's events from the database, also those that only a limiter whose clock was set back still counts. It shifts
+// their instants to the limiter's clock, so that each keeps its age. d is of the instant decided.
 func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision, decided time.Time) (
 	quota.History, error) {
 	var h quota.History
@@ -97,10 +97,10 @@ func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota
 }
 
 // MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. ago is how long before the
-// Take was. If the log counts more, or a longer wait, than the limiter, or if the log was slow, so that it counts the send from a later
-// instant and the limiter may have lost it, the log's history is first written to the limiter. If the limiter counts more or waits longer,
-// its clock may have been set, and its bucket is looked at. If begun is a repetition, or the log's clock was used, it returns taken
-// unchanged.
+// Take was. If the database counts more, or a longer wait, than the limiter, or if the database was slow, so that it counts the send from a
+// later instant and the limiter may have lost it, the database's history is first written to the limiter. If the limiter counts more or
+// waits longer, its clock may have been set, and its bucket is looked at. If begun is a repetition, or the database's clock was used, it
+// returns taken unchanged.
 func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration,
 	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
@@ -132,8 +132,8 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	return taken
 }
 
-// limiterExceeds reports whether the limiter counts more than the log for any rule, or waits longer by more than MaxClockSkew. It ignores
-// the waits of calendar rules, as limiterLacks does.
+// limiterExceeds reports whether the limiter counts more than the database for any rule, or waits longer by more than MaxClockSkew. It
+// ignores the waits of calendar rules, as limiterLacks does.
 func limiterExceeds(logged, limited []quota.State) bool {
 	later := func(a, b time.Duration) bool { return a-b > store.MaxClockSkew }
 	for i, l := range logged {
@@ -145,7 +145,7 @@ func limiterExceeds(logged, limited []quota.State) bool {
 	return false
 }
 
-// limiterLacks reports whether the log has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an
+// limiterLacks reports whether the database has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an
 // event. It ignores the waits of calendar rules, since the two clocks may show different times until the period's end.
 func limiterLacks(logged, limited []quota.State) bool {
 	for i, l := range logged {
@@ -156,9 +156,10 @@ func limiterLacks(logged, limited []quota.State) bool {
 	return false
 }
 
-// Rebuild adds the log's counted sends and failures to an in-process limiter. Call it at the start, when the limiter is empty, and after a
-// change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the log's.
-// Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the log or the limiter.
+// Rebuild adds the database's counted sends and failures to an in-process limiter. Call it at the start, when the limiter is empty, and
+// after a change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the
+// database's. Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the database or the
+// limiter.
 func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
 	err := g.log.CountedSends(ctx, clock, set.LongestWindow(), func(c store.CountedSend) error {

@@ -1,8 +1,8 @@
-// Package gates combines two gates: the limiter, which is fast and may lose events, and the log, which counts every send of a recipient.
-// Gate decides in the limiter, reads from the log what the limiter may have lost, writes it back, and decides without the limiter
-// while that is unavailable.
+// Package gates combines two gates: the limiter, which is fast and may lose events, and the database, which counts every send of a
+// recipient. Gate decides in the limiter, reads from the database what the limiter may have lost, writes it back, and decides without the
+// limiter while that is unavailable.
 //
-// It stands between package verification (and outbox, for refunds) and package quota. The log's own decision is in store.Begin.
+// It stands between package verification (and outbox, for refunds) and package quota. The database's own decision is in store.Begin.
 package gates
 
 import (
@@ -48,7 +48,7 @@ const (
 // TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest changes it, before anything runs.
 var TakeTimeout = 2 * time.Second
 
-// Gate decides sends and other events. While the limiter is unavailable, the log decides the recipient's rules alone, exactly; this
+// Gate decides sends and other events. While the limiter is unavailable, the database decides the recipient's rules alone, exactly; this
 // process decides the other scopes, from all events that it admitted. Safe for concurrent use.
 type Gate struct {
 	// RefundLater refunds an event that was refused and that the limiter may have counted, when it is back. Set it before the first call.
@@ -69,7 +69,7 @@ type Gate struct {
 	clocks    *clocks
 }
 
-// Rebuilds returns how many histories of the log were written to the limiter since the start, because it had lost events.
+// Rebuilds returns how many histories of the database were written to the limiter since the start, because it had lost events.
 func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
 // New makes a gate from a limiter and a log.
@@ -100,7 +100,7 @@ func (g *Gate) logRecovery() {
 	}
 }
 
-// errAway says that the limiter is unavailable, so the log or this process must decide alone.
+// errAway says that the limiter is unavailable, so the database or this process must decide alone.
 var errAway = errors.New("gates: limiter unavailable")
 
 // decider is a limiter's Take or Peek.
@@ -188,7 +188,7 @@ func (g *Gate) countHere(ctx context.Context, r quota.Request, admitted bool) (o
 }
 
 // refundable reports whether a refused event may be refunded. An ID from outside may be one that another process admitted before; if it is
-// not, its repetition finds it counted and is admitted. Of sends the log knows which were admitted.
+// not, its repetition finds it counted and is admitted. Of sends the database knows which were admitted.
 func refundable(r quota.Request) bool { return !r.Repeated || r.Logged != nil }
 
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
@@ -216,8 +216,9 @@ func (g *Gate) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, 
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the log does
-// not; the decision then has the log's clock, so that Begin uses the log's own time. Of a refused send nothing stays counted.
+// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the database
+// does not; the decision then has the database's clock, so that Begin uses the database's own time. Of a refused send nothing stays
+// counted.
 func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take)
 	if !errors.Is(err, errAway) {
@@ -237,7 +238,7 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 }
 
 // TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It
-// is for events that are not in the log. Without rules it admits the event and counts nothing.
+// is for events that are not in the database. Without rules it admits the event and counts nothing.
 func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil
@@ -281,7 +282,7 @@ func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) er
 	return g.local.Refund(ctx, id, buckets...)
 }
 
-// Record adds sends that the log admitted alone to a bucket of the limiter. Their instants are on the log's clock.
+// Record adds sends that the database admitted alone to a bucket of the limiter. Their instants are on the database's clock.
 func (g *Gate) Record(ctx context.Context, h quota.History) error {
 	h.Ahead, _ = g.clocks.ahead()
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {

@@ -14,15 +14,15 @@ import (
 	"sendcode/quota"
 )
 
-// RevertOverruled handles a send that the limiter admitted and the log refused: it refunds the send in the limiter and writes the log's
-// history to the limiter. The decision has the log's state of each rule, but the limiter's if that is stricter or if the log does not
-// decide the rule. giveBack: the limiter could not be changed, so the caller has to refund the send.
+// RevertOverruled handles a send that the limiter admitted and the database refused: it refunds the send in the limiter and writes the
+// database's history to the limiter. The decision has the database's state of each rule, but the limiter's if that is stricter or if the
+// database does not decide the rule. giveBack: the limiter could not be changed, so the caller has to refund the send.
 func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	if d.Clock = begun.Clock; d.Clock != store.LogClock {
-		d.At = taken.At // begun.Now is at most a second after the log's time
+		d.At = taken.At // begun.Now is at most a second after the database's time
 	}
 	states := taken.Rules
 	if synced, err := g.refundAndWriteHistory(ctx, s, id, taken, begun); err == nil {
@@ -56,7 +56,7 @@ func stricter(states, others []quota.State) []quota.State {
 // errOtherClock says that a history is not on the limiter's clock, so the limiter cannot take it.
 var errOtherClock = errors.New("gates: history on another clock")
 
-// refundAndWriteHistory refunds a send in the limiter and writes the log's history to it. Error: errOtherClock, or of the limiter.
+// refundAndWriteHistory refunds a send in the limiter and writes the database's history to it. Error: errOtherClock, or of the limiter.
 func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (quota.Decision, error) {
 	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
@@ -68,13 +68,13 @@ func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id u
 	return g.writeHistory(ctx, s, taken, begun, begun.History)
 }
 
-// writeHistory writes the log's counted events and failures to the limiter, and returns the limiter's states after that.
+// writeHistory writes the database's counted events and failures to the limiter, and returns the limiter's states after that.
 func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun,
 	counted []quota.Event) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	history := slices.Clone(counted)
-	for i := range history { // keep each event's age, from the log's clock to the limiter's
+	for i := range history { // keep each event's age, from the database's clock to the limiter's
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}
 	buckets := s.Buckets()
@@ -91,8 +91,8 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 	return g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
 }
 
-// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the log will have it. An earlier
-// request with the same send ID may have counted it at an earlier instant. A failure is only logged.
+// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the database will have it. An
+// earlier request with the same send ID may have counted it at an earlier instant. A failure is only logged.
 func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
 	if taken.Clock == store.LogClock {
 		return
@@ -106,8 +106,8 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 }
 
 // A send that a mail server or a carrier rejects for good, or that is not even tried, is refunded: a mistyped address costs nothing. So
-// that a bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the scope failures. The log
-// decides such a rule too, from its rows. The limiter gets each failure, and all of them after a refusal by the log.
+// that a bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the scope failures. The database
+// decides such a rule too, from its rows. The limiter gets each failure, and all of them after a refusal by the database.
 
 // RecordFailures adds failed sends to a bucket of the limiter. It shifts their instants from the clock of now to the limiter's clock, so
 // that each keeps its age. Without a rule on failures it does nothing.

@@ -26,7 +26,7 @@ func free(pkg string) bool {
 	return slices.Contains(support, pkg) || strings.HasPrefix(pkg, "internal/e2e/") || strings.HasPrefix(pkg, "tools/")
 }
 
-// judge says what is wrong with one import, or nothing. forTests: of a test, a kit or a tool.
+// judge describes the problem with one import, or nothing. forTests: of a test, a kit or a tool.
 func judge(pkg string, forTests bool, imported string) string {
 	ours, isOurs := strings.CutPrefix(imported, module)
 	switch list, ok := row(pkg); {

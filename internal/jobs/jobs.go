@@ -73,7 +73,7 @@ func (j Job) loop(ctx context.Context, tick time.Duration, logger *slog.Logger) 
 // repeatAfter is the shortest time between two log lines on failures of the same job.
 const repeatAfter = 10 * time.Minute
 
-// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick while the log is unavailable.
+// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick while the database is unavailable.
 type failures struct{ logged time.Time }
 
 func (f *failures) report(job string, err error, logger *slog.Logger) {

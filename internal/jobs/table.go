@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store are the log's methods for its jobs. Implementation: sqldb.DB.
+// Store are the database's methods for its jobs. Implementation: sqldb.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
 	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
@@ -24,7 +24,7 @@ type Observer interface {
 	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
 }
 
-// Maintenance has the jobs that maintain the log.
+// Maintenance has the jobs that maintain the database.
 type Maintenance struct {
 	Store    Store
 	Policy   *policy.InForce
@@ -56,7 +56,7 @@ const (
 	forever      = 100 * 365 * 24 * time.Hour
 )
 
-// Table returns the jobs of the log.
+// Table returns the jobs of the database.
 func (l *Maintenance) Table() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},

@@ -19,7 +19,7 @@ const (
 	knownLabel = "known browser"
 )
 
-// Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the log
+// Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the database
 // and the search use. But a mail goes to the spelling that was typed, only the holder of that spelling may resend it, and a proof is
 // valid only for that spelling.
 type Vault struct {

@@ -1,6 +1,6 @@
 // Package limits is a general rate limiter for apps, for events other than sends. A limit is a named list of rules over keys that the
 // caller chooses, such as a user, a route or an address. Package api calls this package. It decides through package gates, and writes no
-// row to the log.
+// row to the database.
 //
 // A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of values of the rule's keys, so rules
 // with the same keys share their buckets. One step decides all rules of a limit. A Redis Cluster decides bucket by bucket instead: a limit

@@ -48,7 +48,7 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of the recipients whose history was written from the log into the limiter.
+// RegisterRebuilds adds a counter of the recipients whose history was written from the database into the limiter.
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
@@ -56,7 +56,7 @@ func (m *Metrics) RegisterRebuilds(n func() int64) {
 	}, func() float64 { return float64(n()) })
 }
 
-// RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the log's.
+// RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the database's.
 func (m *Metrics) RegisterClocks(apart func() time.Duration) {
 	m.gauge("sendcode_limiter_clock_ahead_seconds", "By how much the limiter's clock is ahead of the database's, as last measured.", nil,
 		func() float64 { return apart().Seconds() })
@@ -144,8 +144,8 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// RegisterStorage adds gauges of the log: how far ahead its partitions reach, when its oldest row was logged, and how many rows and
-// erased persons' hashes are overdue for deletion. While the log does not answer, they are missing.
+// RegisterStorage adds gauges of the database: how far ahead its partitions reach, when its oldest row was logged, and how many rows and
+// erased persons' hashes are overdue for deletion. While the database does not answer, they are missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	ahead := desc("sendcode_database_weeks_ahead", "Whole weeks after the present one that have a partition; none on SQLite.")

@@ -22,7 +22,7 @@ const (
 // Error says why a login failed. It has no text of the provider.
 type Error struct {
 	Kind Kind
-	Why  string // machine word, for the log; may be empty
+	Why  string // machine word, for log lines; may be empty
 }
 
 func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.Why }

@@ -67,7 +67,7 @@ type Subject struct {
 	Purpose   Purpose
 }
 
-// LogBucket returns the recipient's bucket in the log.
+// LogBucket returns the recipient's bucket in the database.
 func (s Subject) LogBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }

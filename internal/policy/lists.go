@@ -17,7 +17,7 @@ type TestRecipient struct {
 	Expires time.Time // from then on it is an ordinary recipient
 }
 
-// TestProvider is the provider that the log shows for sends to test recipients.
+// TestProvider is the provider that the database shows for sends to test recipients.
 const TestProvider = "test"
 
 // Blocks are recipients that get no codes.

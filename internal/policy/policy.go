@@ -52,7 +52,7 @@ type Set struct {
 	Pauses      []Pause       // channels and purposes that send nothing for now
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
 	Numbers     Numbers       // phone numbers to which codes are sent
-	Retention   time.Duration // of rows in the log; 0: for ever
+	Retention   time.Duration // of rows in the database; 0: for ever
 	// TestRecipients have a configured code; by the hash of the address as spelled.
 	TestRecipients map[recipient.Hash]TestRecipient
 	// Subscriptions are the events that each app receives, by app.
@@ -190,7 +190,7 @@ func (f *InForce) Get() Set { return *f.set.Load() }
 // Change replaces the current set. The new rules at once apply to events counted before too. The caller must not change the set's maps
 // afterwards. It returns true if a rule may now need sends that the limiter has dropped or has in other buckets: a window became longer,
 // or a purpose has another policy or shares it with other purposes. Then call gates.Gate.Rebuild for an in-process limiter; until then
-// the log still decides correctly.
+// the database still decides correctly.
 func (f *InForce) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()

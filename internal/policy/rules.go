@@ -96,25 +96,28 @@ type Checks struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// The log counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other scopes.
+// The database counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other
+// scopes.
 
-// CountedInLog reports whether the log has the events of the rule's scope.
+// CountedInLog reports whether the database has the events of the rule's scope.
 func CountedInLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
 
-// ForLog returns the rules of the scope recipient that the log decides too: those that do not observe. The log also decides FailureRule.
+// ForLog returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
+// FailureRule.
 func ForLog(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone returns the rules that the log does not decide: those of other scopes, and the observing rules on recipients. All rules
-// on failures are left out. The log decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
+// ForLimiterAlone returns the rules that the database does not decide: those of other scopes, and the observing rules on recipients. All
+// rules on failures are left out. The database decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
 	})
 }
 
-// FailureRule returns the rule on failed sends that the log decides: the first that does not observe. If there is none, its Limit is 0.
+// FailureRule returns the rule on failed sends that the database decides: the first that does not observe. If there is none, its Limit is
+// 0.
 func FailureRule(rules []quota.Rule) quota.Rule {
 	for _, r := range rules {
 		if r.Scope == quota.Failures && !r.Observe {
@@ -124,7 +127,7 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByLog returns the rules whose state can be computed from the log: those of the scope recipient, and FailureRule.
+// ExplainedByLog returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
 func ExplainedByLog(rules []quota.Rule) []quota.Rule {
 	own := quota.OfScope(rules, quota.Recipient)
 	if r := FailureRule(rules); r.Limit > 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the log.
+// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the database.
 type Hash [16]byte
 
 // hashLabel separates this use of the key from others. Its version allows the folding to change.

@@ -1,7 +1,7 @@
 // Package recipient parses mail addresses and phone numbers.
 //
 // A request's recipient is parsed once, at its start. A Recipient is valid, cannot inject anything into a mail header or an SMTP command,
-// and prints only masked. The quota and the log use its Hash; the address itself is read only to encrypt it and to send a message.
+// and prints only masked. The quota and the database use its Hash; the address itself is read only to encrypt it and to send a message.
 //
 // The package imports no other package of this module.
 package recipient

@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Store reads and redeems approvals in the log. Implementation: sqldb.DB.
+// Store reads and redeems approvals in the database. Implementation: sqldb.DB.
 type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Redeem(ctx context.Context, id string, by []byte) (bool, error)
@@ -67,7 +67,7 @@ type Redeemed struct {
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call gets the address again if it has the
 // Idempotency-Key of the first, else ErrRedeemed. Other errors: *fault.InvalidError if not exactly one of proof and reference is
-// given, or if it is expired, forged, or of another app; ErrErased; fault.Unavailable if the log fails or the address cannot be
+// given, or if it is expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the address cannot be
 // decrypted.
 func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
 	id, expires, err := s.open(app, r)

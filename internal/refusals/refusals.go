@@ -1,5 +1,5 @@
 // Package refusals collects refused requests and writes them to the log in batches: an attack costs one row, not one write for each
-// request, and the response never waits for the log. Package verification adds refusals, and package jobs calls Flush.
+// request, and the response never waits for the database. Package verification adds refusals, and package jobs calls Flush.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals until its deadline. A rule of a wider
 // scope, such as a network's, can refuse any number of recipients at no cost to the client. So only the first recipients of a network have
@@ -62,7 +62,7 @@ type firstRecipients struct {
 	until time.Time
 }
 
-// openRow is a row in which further refusals are counted. Its Count is the number of refusals that are not in the log yet.
+// openRow is a row in which further refusals are counted. Its Count is the number of refusals that are not in the database yet.
 type openRow struct {
 	store.Send
 	until    time.Time               // deadline: a later refusal opens a new row
@@ -136,7 +136,7 @@ func countsByRecipient(scope quota.Scope) bool {
 	return scope == quota.Recipient || scope == quota.Failures
 }
 
-// accepts reports whether refusals are still counted in the row: before its deadline, and after it while Count is not in the log.
+// accepts reports whether refusals are still counted in the row: before its deadline, and after it while Count is not in the database.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
@@ -195,7 +195,7 @@ func (r *Batch) close(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// drainAll returns all rows with refusals that are not in the log, and resets their counts. It deletes other rows and networks whose
+// drainAll returns all rows with refusals that are not in the database, and resets their counts. It deletes other rows and networks whose
 // deadline has passed. lost is the number of refusals without a row.
 func (r *Batch) drainAll(now time.Time) (batch []store.Send, lost int) {
 	r.mu.Lock()
@@ -219,7 +219,7 @@ func (r *Batch) drainAll(now time.Time) (batch []store.Send, lost int) {
 	return batch, lost
 }
 
-// drain returns the row to write to the log, and resets its count. putBack undoes that.
+// drain returns the row to write to the database, and resets its count. putBack undoes that.
 func (o *openRow) drain() store.Send {
 	if o.distinct != nil {
 		o.Recipients = len(o.distinct)
@@ -247,8 +247,8 @@ func (r *Batch) putBack(batch []store.Send) {
 	}
 }
 
-// Flush writes the collected refusals to the log. If that fails, they stay for the next Flush. It first waits for a Flush that is under
-// way; if ctx ends meanwhile, it does nothing.
+// Flush writes the collected refusals to the database. If that fails, they stay for the next Flush. It first waits for a Flush that is
+// under way; if ctx ends meanwhile, it does nothing.
 func (r *Batch) Flush(ctx context.Context) {
 	select {
 	case r.flushing <- struct{}{}:

@@ -25,7 +25,7 @@ const (
 	Unrecorded     Result = "ignored"         // the event's type is known, but nothing is recorded for it
 	Unmapped       Result = "unmapped"        // the event's type is not configured
 	Repeated       Result = "repeated"        // an event of this kind was recorded for the message before
-	UnknownMessage Result = "unknown_message" // the message is not in the log, or not any more
+	UnknownMessage Result = "unknown_message" // the message is not in the database, or not any more
 	OtherRecipient Result = "other_recipient" // the message went to another recipient
 )
 
@@ -40,7 +40,7 @@ var kinds = map[Outcome]store.ProviderEventKind{
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
-// EventStore are the log's methods for provider events. Implementation: sqldb.DB.
+// EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error)
@@ -55,7 +55,7 @@ type Providers struct {
 }
 
 // Ingest records an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
-// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient. Error: of the log.
+// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient. Error: of the database.
 func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
 	kind, means := kinds[e.Outcome]
 	switch {

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// ReceiptStore are the log's methods for receipts. Implementation: sqldb.DB.
+// ReceiptStore are the database's methods for receipts. Implementation: sqldb.DB.
 type ReceiptStore interface {
 	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
@@ -31,7 +31,7 @@ type carriers interface {
 }
 
 // Receipts records the receipts of text messages, which carriers report or which are polled. The outbox writes each message that can be
-// polled to the log; the log gives each due poll to one replica.
+// polled to the database; the database gives each due poll to one replica.
 type Receipts struct {
 	Store    ReceiptStore
 	Carriers carriers // nil: none is polled
@@ -47,7 +47,7 @@ const (
 )
 
 // Record records a receipt in the send's status, and ends the polling for it. changed is false if the send has this or a better receipt
-// already, or if it did not go out. Error: of the log.
+// already, or if it did not go out. Error: of the database.
 func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status := store.Undelivered
 	if delivered {
@@ -69,7 +69,7 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 }
 
 // Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs calls it; again is always false. Error:
-// of the log, when it reads the due polls.
+// of the database, when it reads the due polls.
 func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll polls a carrier once for a message's receipt and records it. If there is none yet, the log has already set the next poll.
+// poll polls a carrier once for a message's receipt and records it. If there is none yet, the database has already set the next poll.
 func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.inquiry(ctx, a)
 	asker, can := r.Carriers.Asker(a.Carrier)

@@ -12,7 +12,7 @@ import (
 )
 
 // RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted.
-// It decides in this process, so that a flood costs neither Redis nor the log anything.
+// It decides in this process, so that a flood costs neither Redis nor the database anything.
 //
 // It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
 // two minutes holds maxNetworks networks, about 9 MB in all. When a minute is full, a new network is counted with its /24 or /48;
@@ -130,7 +130,7 @@ func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	r.refused()
 	if n, due := r.lines.Add("", now); due {
-		_, network := networksOf(ip) // as the log of sends keeps it
+		_, network := networksOf(ip) // as the database of sends keeps it
 		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
 			"limit", r.limit.Load())
 	}

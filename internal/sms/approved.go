@@ -69,7 +69,7 @@ func (a Account) Template(m Message) (id string, values []string, fail *Error) {
 	return id, values, nil
 }
 
-// CheckAccount returns what is wrong with the settings, by key; empty if nothing is.
+// CheckAccount returns the problem with the settings, by key; empty if nothing is.
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {

@@ -28,7 +28,7 @@ func (s Setup) Time() time.Time {
 // Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
 // yaml tags.
 type Settings interface {
-	// Check returns what is wrong with the settings, by key.
+	// Check returns the problem with the settings, by key.
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier does nothing without its secret.
 	NeedsSecret() bool

@@ -238,7 +238,7 @@ func URLProblem(text string) string {
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// NoteEndpointProblem sets wrong["endpoint"] to what is wrong with an endpoint, if one is given and anything is.
+// NoteEndpointProblem sets wrong["endpoint"] to the problem with an endpoint, if one is given and anything is.
 func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)

@@ -32,7 +32,7 @@ func (a *Account) Columns() []Column {
 
 // Session is one login. All replicas share it.
 type Session struct {
-	ID        [32]byte // SHA-256 of the cookie's value, so that nobody can log in with a copy of the table
+	ID        [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
 	Account   string
 	Bound     [32]byte // hash of the password or of the provider at login; if either changes, the session ends
 	Via       string   // the login provider; empty: by password

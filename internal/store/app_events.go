@@ -35,7 +35,7 @@ type AppEvent struct {
 	Status         string // status of the send or the verification at that time
 	Reason         string
 	Test           bool
-	At             time.Time // when it happened, on the log's clock
+	At             time.Time // when it happened, on the database's clock
 	State          EventState
 	Attempt        int
 	DueAt          time.Time // while pending

@@ -16,7 +16,7 @@ import (
 // same transaction. Otherwise it is written with outcome Begun before the action, and a second entry completes it afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
-	At        time.Time // on the log's clock; the log sets it
+	At        time.Time // on the database's clock; the database sets it
 	Who       string    // the account
 	Role      string    // that the account had
 	Network   string    // where the request came from

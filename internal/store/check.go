@@ -22,7 +22,7 @@ func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// Micro returns t as the log stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
+// Micro returns t as the database stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

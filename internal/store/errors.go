@@ -14,7 +14,7 @@ func Unavailable(err error) error {
 	return fault.Unavailable.Wrap(err)
 }
 
-// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the log failed, and the write may have been committed.
+// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write may have been committed.
 func Uncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
@@ -25,7 +25,7 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Reasons why the log cannot be written, if the database tells one. An error that wraps one of them wraps fault.Unavailable too.
+// Reasons why the database cannot be written, if the database tells one. An error that wraps one of them wraps fault.Unavailable too.
 var (
 	// ErrFull: the disk of the database is full, or its memory.
 	ErrFull = errors.New("store: no room to write")

@@ -25,7 +25,7 @@ const (
 	ClaimHeld  ClaimState = iota // the caller holds the claim, and must use Claimed.SendID
 	ClaimBusy                    // another request holds the claim
 	ClaimOther                   // the key was used for a request with another fingerprint
-	ClaimDone                    // the claim's send is in the log
+	ClaimDone                    // the claim's send is in the database
 )
 
 // Claimed is the answer to a claim.
@@ -34,7 +34,7 @@ type Claimed struct {
 	SendID       uuid.UUID    // with ClaimHeld: Claim.SendID, or the one of an earlier holder of the claim
 	Send         Send         // with ClaimDone, as it is now
 	Verification Verification // with ClaimDone, as it is now; zero if it was deleted
-	Now          time.Time    // on the log's clock
+	Now          time.Time    // on the database's clock
 }
 
 // ClaimsForgotten is how many claims past their life each call of Claim deletes. So few old claims stay, and no background job is needed.

@@ -17,16 +17,16 @@ import (
 
 // In Postgres, the table sends has one partition for each week. A partition is a range of IDs, since an ID begins with its time; so the
 // primary key is unique over all partitions. A statement that reads a time range also bounds the IDs, so Postgres skips the other
-// partitions. That finds all rows, because the time in a row's ID differs from the log's clock by at most MaxDrift: Begin fails with
+// partitions. That finds all rows, because the time in a row's ID differs from the database's clock by at most MaxDrift: Begin fails with
 // ErrDrift otherwise.
 
-// MaxDrift is how far the time in a send's ID may be from the log's clock when the row is written. An Idempotency-Key may have fixed the
-// ID up to a day earlier.
+// MaxDrift is how far the time in a send's ID may be from the database's clock when the row is written. An Idempotency-Key may have fixed
+// the ID up to a day earlier.
 const MaxDrift = 48 * time.Hour
 
 // Reasons why a row cannot be written. An error that wraps one of them wraps fault.Unavailable too.
 var (
-	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
+	// ErrDrift: the time in the ID is too far from the database's clock. One of the two clocks is wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the database's")
 	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package sqldb.
 	ErrNoPartition = errors.New("store: no partition for that time")

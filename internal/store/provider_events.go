@@ -25,7 +25,7 @@ type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
 	At       time.Time // the provider's time of the event; HeardAt if it is missing or later
-	HeardAt  time.Time // on the log's clock; the log sets it
+	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
 	Detail   string    // machine word or codes
 }

@@ -33,21 +33,21 @@ type Intent struct {
 
 // Begun is what Begin decided.
 //
-// History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the rules from them. Each event's
-// instant is At minus the event's age. If the row has the same clock as the intent, the age is the one on that clock, but at most 1 s
-// more than on the log's clock, so a limiter whose clock was set ahead does not make rows older. For other rows (of another limiter, or
-// of none) it is the age on the log's clock. So At and the events are on the intent's clock, also if Now is on the log's. A repeated
-// Begin has no History, Rejected and At; a refusal by a lockout has no History and Rejected.
+// History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the rules from them. Each event's instant
+// is At minus the event's age. If the row has the same clock as the intent, the age is the one on that clock, but at most 1 s more than on
+// the database's clock, so a limiter whose clock was set ahead does not make rows older. For other rows (of another limiter, or of none) it
+// is the age on the database's clock. So At and the events are on the intent's clock, also if Now is on the database's. A repeated Begin
+// has no History, Rejected and At; a refusal by a lockout has no History and Rejected.
 type Begun struct {
 	Admitted     bool
 	Repeated     bool          // the row existed already; another process may be delivering it
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // the counted sends of the longest window, oldest first, without this send; ID is the 16 bytes of Send.ID
-	Rejected     []quota.Event // the sends that Rejections counts, oldest first, by their age on the log's clock
+	Rejected     []quota.Event // the sends that Rejections counts, oldest first, by their age on the database's clock
 	Lockout      Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
-	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the log's time
-	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: At
+	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the database's time
+	Now          time.Time     // admitted: Send.LoggedAt, on the database's clock; refused: At
 	// the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
 	Clock string
 }
@@ -116,7 +116,7 @@ type Refund struct {
 	Recipient recipient.Hash
 }
 
-// CountedSend is one send that counts, or that was rejected, for rebuilding a limiter from the log.
+// CountedSend is one send that counts, or that was rejected, for rebuilding a limiter from the database.
 type CountedSend struct {
 	App       string
 	Channel   recipient.Channel
@@ -126,7 +126,7 @@ type CountedSend struct {
 	Clock     string      // of Event.At: the clock that the caller named if the row has an instant on it, else LogClock
 }
 
-// Filter selects rows of the log. Zero fields select all.
+// Filter selects rows of the database. Zero fields select all.
 type Filter struct {
 	Recipient *recipient.Hash
 	Status    Status
@@ -182,7 +182,7 @@ type Mark struct {
 	ID uuid.UUID
 }
 
-// Story is one row of the log and everything that belongs to it.
+// Story is one row of the database and everything that belongs to it.
 type Story struct {
 	Send         Send
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
@@ -193,7 +193,7 @@ type Story struct {
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At
 	Pause        *PrefixPause    // the pause that stopped this send; nil: none
-	Now          time.Time       // on the log's clock
+	Now          time.Time       // on the database's clock
 }
 
 // Lockout is the state of the bounds on failed checks, for the codes of one recipient that callers of one class opened.

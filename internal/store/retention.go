@@ -22,7 +22,7 @@ type Expired struct {
 
 // StorageStatus reports the oldest row and how much the background jobs still have to do.
 type StorageStatus struct {
-	Now        time.Time     // on the log's clock
+	Now        time.Time     // on the database's clock
 	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age        time.Duration // how long rows are kept; 0: for ever
 	Due        int           // sends, or their verifications if more, and refusals that Expire may delete now, at most MaxDue; 0: kept for ever

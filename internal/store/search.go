@@ -10,7 +10,7 @@ import (
 // HeavyQuery selects the recipients with many counted sends lately.
 type HeavyQuery struct {
 	Purposes []string      // at least one; their sends are counted together, as under one policy
-	Within   time.Duration // how far back sends are counted, on the log's clock
+	Within   time.Duration // how far back sends are counted, on the database's clock
 	AtLeast  int           // least number of sends of one recipient in one app and channel
 	Limit    int           // recipients to return, 1 to 200
 }

@@ -9,7 +9,7 @@ import (
 // Charge is the cost of one text message for one account. Each spend cap has its own accounts.
 type Charge struct {
 	Account string       // the caller's name for it; unique in one call of Spend
-	Per     quota.Period // quota.Day or quota.Month, in UTC on the log's clock
+	Per     quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount  int64        // millionths of the currency, not negative
 	Limit   int64        // the cap: the most that may be spent in one period
 }

@@ -12,7 +12,7 @@
 //
 // # A new field of a send
 //
-// Say "device": a text that back ends give with a request, in the log and on the console's page of a send, not in refusals, lists or
+// Say "device": a text that back ends give with a request, in the database and on the console's page of a send, not in refusals, lists or
 // exports; a resend does not inherit it.
 //
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
@@ -52,11 +52,11 @@ import (
 // Begin with the same Send.ID, which writes it at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
-// MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the log's; if it differs by more, the
-// limiter's clock was set, and the log's age counts. So a limiter whose clock jumps, or whose promoted replica has another clock, frees a
-// place at most one second early. It is not 0, since the time from a Take to Begin varies, and a request after the announced wait must be
-// admitted.
+// MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the database's; if it differs by more,
+// the limiter's clock was set, and the database's age counts. So a limiter whose clock jumps, or whose promoted replica has another clock,
+// frees a place at most one second early. It is not 0, since the time from a Take to Begin varies, and a request after the announced wait
+// must be admitted.
 const MaxClockSkew = time.Second
 
-// CallTimeout bounds a call to the log, also one that goes on after its client hung up.
+// CallTimeout bounds a call to the database, also one that goes on after its client hung up.
 var CallTimeout = 5 * time.Second

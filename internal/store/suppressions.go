@@ -35,7 +35,7 @@ type Suppression struct {
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
 	Send      uuid.UUID // the send that caused it; Nil: an administrator added it
 	By        string    // account of the administrator who added it; empty: the service
-	Since     time.Time // all instants are on the log's clock
+	Since     time.Time // all instants are on the database's clock
 	Until     time.Time
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
@@ -80,7 +80,7 @@ type SuppressAs struct {
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active    bool // only suppressions in force now, on the log's clock
+	Active    bool // only suppressions in force now, on the database's clock
 	Recipient *recipient.Hash
 	Before    *Mark // only suppressions older than this mark, by Since and then ID
 	Limit     int   // 1 to 200

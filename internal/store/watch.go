@@ -63,7 +63,7 @@ func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && 
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
 type PrefixPauseFilter struct {
-	Active bool  // only pauses in force now, on the log's clock
+	Active bool  // only pauses in force now, on the database's clock
 	Before *Mark // only pauses older than this mark, by Since and then ID
 	Limit  int   // 1 to 200
 }

@@ -74,9 +74,9 @@ func (d *Desk) apps(p Person) []string {
 }
 
 // ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its past rejections and failed checks under
-// any policy. Rules of other scopes (networks, apps) keep their counts. The log is reset first, or the limiter would learn the old history
-// from the log again. If the limiter does not answer, only the log is reset; after fault.Unavailable the caller should repeat the reset.
-// Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
+// any policy. Rules of other scopes (networks, apps) keep their counts. The database is reset first, or the limiter would learn the old
+// history from the database again. If the limiter does not answer, only the database is reset; after fault.Unavailable the caller should
+// repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -124,8 +124,8 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 	}
 }
 
-// Erase removes the recipient's address from the log, for all apps and purposes. The sends still count, under the keyed hash, until the
-// longest window has passed. Error: fault.Unavailable.
+// Erase removes the recipient's address from the database, for all apps and purposes. The sends still count, under the keyed hash, until
+// the longest window has passed. Error: fault.Unavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()

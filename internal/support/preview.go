@@ -97,7 +97,7 @@ type Trial struct {
 // trialSession is the session of trials, so that a trial is never a resend of a code that a person requested.
 const trialSession = "sendcode preview"
 
-// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to the log. It records the trial before.
+// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to the database. It records the trial before.
 // Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/fault"
 )
 
-// maxActReason is the longest reason of an action, in characters, as the log accepts it.
+// maxActReason is the longest reason of an action, in characters, as the database accepts it.
 const maxActReason = 500
 
 // A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone number; ticket numbers are shorter. A local

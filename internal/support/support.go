@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store are the log's methods for support. Implementation: sqldb.DB.
+// Store are the database's methods for support. Implementation: sqldb.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
@@ -49,7 +49,7 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// refusals writes the refusals that wait in memory to the log. Implementation: *refusals.Batch.
+// refusals writes the refusals that wait in memory to the database. Implementation: *refusals.Batch.
 type refusals interface {
 	Flush(ctx context.Context)
 }
@@ -91,7 +91,7 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash returns the hash of a recipient by which the log counts and searches it. Error: *fault.InvalidError.
+// Hash returns the hash of a recipient by which the database counts and searches it. Error: *fault.InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

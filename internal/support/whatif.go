@@ -34,7 +34,7 @@ func (d *Desk) Policies() []Policy {
 }
 
 // RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit, those with the newest send first, and the
-// number of all of them. The rule must have the scope recipient, since the log counts no other. Error: fault.Unavailable.
+// number of all of them. The rule must have the scope recipient, since the database counts no other. Error: fault.Unavailable.
 func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient, int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
@@ -52,7 +52,7 @@ type Replayed struct {
 // maxReplayed is the largest number of sends that are replayed, since the history of their recipients is held in memory.
 const maxReplayed = 2_000_000
 
-// ErrTooMuch says that the log holds more sends of that time than maxReplayed.
+// ErrTooMuch says that the database holds more sends of that time than maxReplayed.
 var ErrTooMuch = errors.New("more sends than can be replayed")
 
 // Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A send that they would have refused counts

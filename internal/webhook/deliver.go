@@ -23,14 +23,14 @@ type Deliverer struct {
 	settings Settings
 	client   *client
 	lanes    map[string]*lane // by app
-	away     bool             // the log did not answer the last time
+	away     bool             // the database did not answer the last time
 }
 
 // lane bounds the attempts of one app that are under way.
 type lane struct {
 	underWay int
 	share    int  // the bound: halved by a failure, one more after each delivery
-	more     bool // there may be more in the log than there was room for
+	more     bool // there may be more in the database than there was room for
 }
 
 // New makes a deliverer. Nothing is delivered until Run.
@@ -181,7 +181,7 @@ func (d *Deliverer) adjustShare(l *lane, got answer) {
 	}
 }
 
-// record writes the result of an attempt. If the log fails, the event is delivered again after its lease, so it may arrive twice
+// record writes the result of an attempt. If the database fails, the event is delivered again after its lease, so it may arrive twice
 // but is not lost.
 func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
 	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: got.word, State: store.EventPending}

@@ -1,10 +1,10 @@
-// Package webhook delivers events about sends and verifications to apps. It takes them from the log, where each was written in the
+// Package webhook delivers events about sends and verifications to apps. It takes them from the database, where each was written in the
 // transaction of its change, and posts them to the app's address, signed by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
 // No request and no send waits for a delivery. An event is delivered at least once, by any replica, with the same webhook-id each time, or
-// given up after a day; leases in the log see to that. Each app has its own bound on attempts under way. The bound shrinks to one while
-// the app's receiver fails, so that a dead receiver delays only its own events.
+// given up after a day; leases in the database see to that. Each app has its own bound on attempts under way. The bound shrinks to one
+// while the app's receiver fails, so that a dead receiver delays only its own events.
 //
 // The configuration names an address, but the app decides where its name leads. So every connection is checked when it is dialled, after
 // the name was resolved (see Guard).
@@ -57,7 +57,7 @@ type Parts struct {
 	Log      log
 	Logger   *slog.Logger
 	Observer observer
-	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the log's clock
+	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the database's clock
 	Tick     time.Duration                     // between two looks for what is due; 0: one second
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// Transport carries the requests of tests; nil: connections that the guard has let through.

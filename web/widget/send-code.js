@@ -42,7 +42,7 @@ async function bring(address) {
   }
 }
 
-// identity are the attributes that say who asks for what: when one changes, everything begins anew.
+// identity lists the attributes that name the app, the purpose and the recipient: when one changes, everything begins anew.
 const identity = ['public-key', 'key', 'api', 'purpose'];
 
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;

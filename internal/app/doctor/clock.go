@@ -7,7 +7,7 @@ import (
 )
 
 // maxDrift is how far this machine's clock may be from another before the doctor warns: waits are told on Redis's,
-// expiries on the log's.
+// expiries on the database's.
 const maxDrift = time.Second
 
 // compareClock reads another clock and prints how far it is from this machine's, at the middle between question and answer. It prints a

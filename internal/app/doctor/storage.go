@@ -10,10 +10,10 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// weeksAhead is how many whole weeks the log should have room for; with less, doctor warns.
+// weeksAhead is how many whole weeks the database should have room for; with less, doctor warns.
 const weeksAhead = 2
 
-// checkStorage returns a sentence about what the log's database holds, and prints remarks on faults.
+// checkStorage returns a sentence about what the database holds, and prints remarks on faults.
 func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, error) {
 	e, err := log.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
-	Checks map[string]func(text string) string // by name; each returns what is wrong with a text, or ""
+	Checks map[string]func(text string) string // by name; each returns the problem with a text, or ""
 	Others map[*yaml.Node]string               // where nodes come from that the file does not hold, such as a variable
 	Owner  any                                 // what checks of structs need beside the file
 }

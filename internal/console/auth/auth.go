@@ -26,7 +26,7 @@ type Config struct {
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
 	Tokens       []Token
 
-	Ring     *keys.Ring // seals what browsers and the log keep for the console
+	Ring     *keys.Ring // seals what browsers and the database keep for the console
 	Provider *Provider  // that may log people in; nil: passwords alone
 
 	DemandFactor bool // of all who log in with a password

@@ -15,8 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// factorLabel seals the secrets of second factors that the log keeps. enrolLabel seals a secret that a page keeps until a first code has
-// confirmed it.
+// factorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a secret that a page keeps until a first code
+// has confirmed it.
 const (
 	factorLabel = "second factor"
 	enrolLabel  = "second factor to be"

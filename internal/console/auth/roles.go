@@ -74,7 +74,7 @@ func (w Actor) May(action string) bool {
 	return false
 }
 
-// The actors without an account in the log: the one with the configured password, and the bearer of the configured token.
+// The actors without an account in the database: the one with the configured password, and the bearer of the configured token.
 var bootstrap = Actor{"admin", Owner}
 
 const bearerName = "token"

@@ -79,12 +79,12 @@ const (
 	renewal  = time.Minute // a session used later than this after it was seen is seen again
 )
 
-// session is a session and what is known of it at this request. The log keeps sessions, so that logging out holds on every replica. The
-// cookie holds only a random key, and the log has the key's hash.
+// session is a session and what is known of it at this request. The database keeps sessions, so that logging out holds on every replica.
+// The cookie holds only a random key, and the database has the key's hash.
 type session struct {
 	store.Session
 	who   Actor
-	now   time.Time // on the log's clock, which a session's times are on
+	now   time.Time // on the database's clock, which a session's times are on
 	lacks string    // what must be given before anything else may be done; empty: nothing
 }
 
@@ -135,7 +135,7 @@ func (v session) isLive() bool {
 	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
 
-// skew is how far back the log's clock may have been set.
+// skew is how far back the database's clock may have been set.
 const skew = 5 * time.Minute
 
 // ends returns when the session expires: idle after it was last seen, and absolute after its start at the latest; halfway after its start

@@ -24,7 +24,7 @@ type sessionView struct {
 	Browser  string
 	Network  string
 	Since    texts.Clock
-	Used     texts.Clock // the log is told at most once a minute
+	Used     texts.Clock // the database is told at most once a minute
 	Here     bool        // makes this request
 	Provider bool        // began by the provider
 	HalfIn   bool        // lacks the second factor's code

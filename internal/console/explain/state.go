@@ -51,7 +51,7 @@ var codeStates = map[verification.State]store.CodeState{
 	verification.Expired: store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 
-// CodeStateOf returns what became of a code by now, on the log's clock.
+// CodeStateOf returns what became of a code by now, on the database's clock.
 func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }

@@ -17,7 +17,7 @@ import (
 
 // Entry is one line of the time line.
 type Entry struct {
-	At   texts.Clock // zero: the log does not know when
+	At   texts.Clock // zero: the database does not know when
 	Tone tone
 	What texts.Sentence
 	Link string // page of the row that it speaks of; empty for the row whose page this is
@@ -79,7 +79,7 @@ func (t teller) entries() []Entry {
 	return append(all, t.outcome())
 }
 
-// maxLead is how much earlier than the log's time the limiter's time may be. askedAt does not believe an earlier one: the two have
+// maxLead is how much earlier than the database's time the limiter's time may be. askedAt does not believe an earlier one: the two have
 // different clocks.
 const maxLead = 10 * time.Second
 

@@ -65,7 +65,7 @@ func (c matter) lockouts() (next texts.Sentence) {
 	return c.Join(next, c.text("next.checks"))
 }
 
-// logTimeAfter returns the log's time after a wait, rounded up to whole seconds.
+// logTimeAfter returns the database's time after a wait, rounded up to whole seconds.
 func (c matter) logTimeAfter(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
 
 // countedScope returns the end of the keys of the texts on whose requests the rule counts: its scope, or its name for a rule without one;

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// A cursor is a place in the log: version (1 byte) | instant (8 bytes, µs since 1970) | row's ID (16 bytes), in base64.
+// A cursor is a place in the database: version (1 byte) | instant (8 bytes, µs since 1970) | row's ID (16 bytes), in base64.
 // Callers pass it back as they got it. It is a place, not a page number: rows that come in meanwhile move nothing, and
 // the same place holds under other filters.
 const (

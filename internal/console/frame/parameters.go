@@ -25,7 +25,7 @@ const (
 // Spans are the values of "last", which pages have beside "from" and "to".
 var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
-// ParseFunc parses a parameter's value into the variable that it was made for. It returns what is wrong with the value, else "".
+// ParseFunc parses a parameter's value into the variable that it was made for. It returns the problem with the value, else "".
 type ParseFunc func(value string) (problem string)
 
 // Parameters are the parameters that an address may have, by name.

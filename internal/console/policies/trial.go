@@ -141,7 +141,7 @@ func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 	return http.StatusOK
 }
 
-// changedRules returns the rules with the form's limits and windows, or what is wrong with the form.
+// changedRules returns the rules with the form's limits and windows, or the problem with the form.
 func changedRules(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule, string) {
 	if last := values.Get("last"); last != "" && !slices.Contains(trialPeriods, last) {
 		return nil, w.Get("policies.bad.last")

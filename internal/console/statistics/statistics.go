@@ -1,4 +1,4 @@
-// Package statistics turns what the log counted in a stretch of time into figures for scripts, charts and tables.
+// Package statistics turns what the database counted in a stretch of time into figures for scripts, charts and tables.
 package statistics
 
 import (
@@ -115,8 +115,8 @@ func measuresOf(m store.Measures, sent int) Measures {
 
 func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
 
-// Summarize returns the statistics of q's time. now and before are the log's numbers of that time and of the equally long time before it;
-// domains are the mail domains to which most mails failed.
+// Summarize returns the statistics of q's time. now and before are the database's numbers of that time and of the equally long time before
+// it; domains are the mail domains to which most mails failed.
 func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

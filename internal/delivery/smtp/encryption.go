@@ -21,7 +21,7 @@ type Encryption struct {
 }
 
 // Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends no mail. It returns
-// how the connection was encrypted. The error is a [*delivery.Error] with the stage that failed, or says what is wrong with the
+// how the connection was encrypted. The error is a [*delivery.Error] with the stage that failed, or describes the problem with the
 // configuration.
 func Examine(ctx context.Context, config Config) (Encryption, error) {
 	config, err := config.withDefaults()

@@ -52,7 +52,7 @@ block: [{domain: bad.example, reason: abuse}]
 disposable_domains: ` + list + `
 breaker: {limit: 5, window: 300s}
 `).Start(1)
-	if !s.Logged("let in with a code that is known") || s.Logged("reviewer@") {
+	if !s.Logged("admitted with its fixed code") || s.Logged("reviewer@") {
 		t.Error("no warning at the start, or one that shows the address")
 	}
 	one, other, known := s.Ask(0, tagged), s.Ask(0, dotted), s.Ask(0, reviewer)

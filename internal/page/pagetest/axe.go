@@ -82,7 +82,7 @@ func (e *Axe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, e.source)
 }
 
-// Violations says what is wrong with the page in a tab, or with the part that a selector names, one line each: the rule, and where.
+// Violations describes the problem with the page in a tab, or with the part that a selector names, one line each: the rule, and where.
 func (e *Axe) Violations(tab context.Context, part string) ([]string, error) {
 	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
 		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, axeRules)

@@ -86,7 +86,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 }
 
 // ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at most limit pending events that
-// happened longer than keep ago; nobody delivers them, since their app has no receiver any more. It returns both numbers.
+// happened longer than keep ago: their app has no webhook any more, so they are never delivered. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.among(db.Dialect.locked(endedEventsSQL)), db.Dialect.among(db.Dialect.locked(oldEventsSQL))

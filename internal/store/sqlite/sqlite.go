@@ -28,7 +28,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 
 // DB is the log in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
 // other, and a commit returns after the data is on the disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other
-// connections read meanwhile (WAL). The log's clock is that of the program. Safe for concurrent use.
+// connections read meanwhile (WAL). The database's clock is that of the program. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -48,7 +48,7 @@ const (
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only the file's owner may read it.
-// now is the log's clock.
+// now is the database's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)

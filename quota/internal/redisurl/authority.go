@@ -17,7 +17,7 @@ func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	before, text, _ := strings.Cut(rawURL, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil || !query.Has("ca") {
-		return rawURL, nil, nil // the client says what is wrong with it
+		return rawURL, nil, nil // the client describes the problem with it
 	}
 	files := query["ca"]
 	query.Del("ca")
