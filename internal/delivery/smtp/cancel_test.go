@@ -125,11 +125,8 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 		}))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		want := outcome{class: delivery.Temporary, stage: delivery.StageBody}
-		if cut >= whole {
-			want.stage = delivery.StageDot
-		}
 		if cut > whole {
-			want.class = delivery.Unknown
+			want = outcome{class: delivery.Unknown, stage: delivery.StageDot}
 		}
 		expect(t, err, want)
 		s.Close()

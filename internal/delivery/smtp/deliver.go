@@ -15,10 +15,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply s
 	s.mails++
 	fail = s.openTransaction(ctx, mail)
 	if fail == nil {
-		fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(mail.Content) })
-	}
-	if fail == nil {
-		reply, fail = s.sendFinalDot(ctx)
+		reply, fail = s.sendContent(ctx, mail.Content)
 	}
 	usable = stop() && !s.adrift && (fail == nil || leavesSessionUsable(fail))
 	s.stale = fail != nil
@@ -46,33 +43,35 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) 
 	return nil
 }
 
-// write returns when the socket has taken everything, so that an error before the final dot is known to be before it.
-func (s *session) write(content []byte) error {
-	w := s.client.Text.W
-	if _, err := w.Write(content); err != nil {
-		return err
-	}
-	return w.Flush()
-}
-
-// sendFinalDot writes the final dot and reads the answer, which it returns as rows have it. Any 2xx is acceptance (RFC 5321 section 4.3.2).
-func (s *session) sendFinalDot(ctx context.Context) (accepted string, fail *delivery.Error) {
-	sent := s.wire.sent
-	fail = s.runStep(ctx, delivery.StageDot, func() error {
-		if err := s.write([]byte(".\r\n")); err != nil {
-			return err
+// sendContent sends the content with the final dot in one write, and returns the reply as rows have it. Any 2xx is acceptance (RFC 5321
+// section 4.3.2). A write that fails leaves the mail unsent if no byte of the dot has left; TLS only makes the count of bytes larger.
+func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
+	s.lines = append(append(s.lines[:0], content...), ".\r\n"...)
+	before := s.wire.sent
+	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
+		if s.wire.sent-before > int64(len(content)) {
+			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
 		}
+		return "", fail
+	}
+	fail = s.awaitStep(ctx, delivery.StageDot, func() error {
 		code, text, err := s.readReply(2)
 		accepted = delivery.FormatReply(code, parseEnhancedCode(code, text))
 		return err
 	})
-	if fail == nil {
-		return accepted, nil
+	if fail != nil {
+		return "", fail
 	}
-	if s.wire.sent == sent {
-		fail.Class = delivery.Temporary // no byte of the dot has left
+	return accepted, nil
+}
+
+// write returns when the socket has taken everything.
+func (s *session) write(lines []byte) error {
+	w := s.client.Text.W
+	if _, err := w.Write(lines); err != nil {
+		return err
 	}
-	return "", fail
+	return w.Flush()
 }
 
 // command is one line of a transaction. expect is the code of the reply that allows the next one, or the first digits of that code.

@@ -36,7 +36,7 @@ type waiter struct {
 
 const (
 	// growAfter is how long a mail waits for a connection in use before one more is opened.
-	growAfter = 20 * time.Millisecond
+	growAfter = 2 * time.Millisecond
 	// shrinkAfter is how long a connection beyond the least is kept without work.
 	shrinkAfter = 5 * time.Second
 	// maxIdle is how long any connection is kept without work.

@@ -26,7 +26,7 @@ type session struct {
 	stale bool
 	// adrift: which command the next reply would belong to, or whether content is waited for, is not known any more.
 	adrift bool
-	// lines is where commands are written before they are sent.
+	// lines is where commands and content are put together before they are sent.
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
