@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"sendcode/internal/store"
 )
@@ -14,6 +15,11 @@ import (
 const (
 	maxShared  = 256   // calls in a batch
 	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
+
+	// While one writer works, another one starts for so many calls, or for one that has waited so long. Else it would only divide the calls
+	// into smaller batches, and every batch has costs of its own: its round trips, and its sync of the disk.
+	worthAWriter = 32
+	longWait     = 10 * time.Millisecond
 )
 
 var (
@@ -27,6 +33,7 @@ type Call[In, Answer any] struct {
 	Key    int64 // calls with the same key never run at the same time
 	Answer Answer
 	Err    error
+	queued bool          // no batch has it yet
 	done   chan struct{} // closed when Answer and Err are set
 }
 
@@ -41,12 +48,13 @@ func (x *Call[In, Answer]) Finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// Batcher runs calls in batches: calls that arrive while all writers are busy share the next one. With a free writer, a call runs
-// at once; it never waits for others to join. At most one call of each key is under way at a time. Two in one batch would not see each
+// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one. If none is, a call runs at once. At most one call of each key is under way at a time. Two in one batch would not see each
 // other's rows; in two batches, the second would wait for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
 	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the first call.
 	Waits bool
+	// Pause is the least time between the beginnings of two batches, if calls wait after the first. Set it before the first call.
+	Pause time.Duration
 
 	run     func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
 	most    int                       // most writers at once
@@ -92,8 +100,8 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	}
 }
 
-// enqueue adds the call to the queue and starts a writer if fewer than the limit run. It fails if the batcher is closed or the
-// queue is full.
+// enqueue adds the call to the queue and starts a writer if none runs, or if another one is worth it. It fails if the batcher is closed or
+// the queue is full.
 func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,12 +111,28 @@ func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	case len(c.queued) >= maxWaiting:
 		return errFull
 	}
-	c.queued = append(c.queued, x)
+	c.queued, x.queued = append(c.queued, x), true
+	switch {
+	case c.active == 0 || len(c.queued) >= worthAWriter:
+		c.startWriter()
+	case c.active < c.most:
+		time.AfterFunc(longWait, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if x.queued {
+				c.startWriter()
+			}
+		})
+	}
+	return nil
+}
+
+// startWriter starts a writer if fewer than the limit run. The caller holds the lock.
+func (c *Batcher[In, Answer]) startWriter() {
 	if c.active < c.most {
 		c.active++
 		c.writers.Go(c.runBatches)
 	}
-	return nil
 }
 
 // withdraw removes a call from the queue. False: its round trip has begun already.
@@ -119,19 +143,21 @@ func (c *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
 	if i < 0 {
 		return false
 	}
-	c.queued = slices.Delete(c.queued, i, i+1)
+	c.queued, x.queued = slices.Delete(c.queued, i, i+1), false
 	return true
 }
 
-// runBatches makes one round trip after the other until take returns no call.
+// runBatches runs one batch after the other until no call is left.
 func (c *Batcher[In, Answer]) runBatches() {
 	for {
-		batch := c.takeBatch()
+		began, batch := time.Now(), c.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
 		c.run(batch)
-		c.release(batch)
+		if left := c.release(batch); left > 0 {
+			<-time.After(c.Pause - time.Since(began))
+		}
 	}
 }
 
@@ -147,7 +173,7 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 			left = append(left, x)
 			continue
 		}
-		c.busy[x.Key] = true
+		c.busy[x.Key], x.queued = true, false
 		batch = append(batch, x)
 	}
 	clear(c.queued[len(left):])
@@ -158,13 +184,14 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// release frees the keys of a batch that got its answers.
-func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer]) {
+// release frees the keys of a batch that got its answers, and returns how many calls wait.
+func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer]) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, x := range batch {
 		delete(c.busy, x.Key)
 	}
+	return len(c.queued)
 }
 
 // Close refuses new calls and waits until all queued calls have their answers.

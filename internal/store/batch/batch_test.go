@@ -42,11 +42,11 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 		call := func(key int64) {
 			storetest.Must(g.Submit(t.Context(), store.Intent{}, key))(t)
 		}
-		for key := range int64(2) {
-			go call(key)
+		for key, wait := range []time.Duration{0, longWait} {
+			go call(int64(key))
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
+			storetest.Equal(t, "time waited", time.Since(start), wait)
 		}
-		storetest.Equal(t, "time waited", time.Since(start), 0)
 		for key := range int64(600) {
 			go call(2 + key)
 		}
@@ -61,6 +61,35 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 			storetest.Equal(t, "calls in the next round trip", len(<-g.begun), want)
 		}
 		g.end <- struct{}{}
+		g.end <- struct{}{}
+		g.Close()
+	})
+}
+
+// A second writer starts at once for as many calls as are worth it. One that pauses lets calls gather, but does not delay a call alone.
+func TestBatcherGathersCalls(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		start, g := time.Now(), newGatedRuns()
+		g.Pause = time.Second
+		for key := range int64(1 + worthAWriter) {
+			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
+			synctest.Wait()
+		}
+		for _, want := range []int{1, worthAWriter} {
+			storetest.Equal(t, "calls in a batch", len(<-g.begun), want)
+			storetest.Equal(t, "time waited", time.Since(start), 0)
+		}
+		go func() { _, _ = g.Submit(t.Context(), store.Intent{}, 100) }()
+		synctest.Wait()
+		g.end <- struct{}{}
+		g.end <- struct{}{}
+		storetest.Equal(t, "calls after the pause", len(<-g.begun), 1)
+		storetest.Equal(t, "pause", time.Since(start), time.Second)
+		g.end <- struct{}{}
+		synctest.Wait()
+		go func() { _, _ = g.Submit(t.Context(), store.Intent{}, 101) }()
+		<-g.begun
+		storetest.Equal(t, "pause before a call alone", time.Since(start), time.Second)
 		g.end <- struct{}{}
 		g.Close()
 	})

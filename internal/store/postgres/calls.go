@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"time"
+
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 )
@@ -8,6 +10,9 @@ import (
 // maxWriters is how many batches of Begins are under way at once. With two writers, one uses the database while the other waits for the
 // disk; more writers would add contention and make the batches smaller.
 const maxWriters = 2
+
+// gathersEndings is the Pause of outcomes, which no caller waits for unless it wants the outcome: one commit for all of 10 ms.
+const gathersEndings = 10 * time.Millisecond
 
 // waiting is a call in a batch. Two calls with one key in one batch would not see each other's rows; in two batches, the second would wait
 // for the first one's lock and delay all calls of its batch.

@@ -104,6 +104,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p.seen.Store(told.UnixMicro())
 	p.begins = batch.New(maxWriters, p.decideBatch)
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
+	p.endings.Pause = gathersEndings
 	return p, nil
 }
 
