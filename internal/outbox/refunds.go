@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -47,14 +48,19 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 // refundRow refunds a send in the limiter and confirms that to the log. It refunds only the recipient's buckets, under each policy that
 // the purpose has had, since policies may have changed after the send was counted.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
-	var buckets []string
-	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(r.Purpose) {
-		buckets = append(buckets, policy.RecipientBucket(r.App, r.Channel, name, r.Recipient))
-	}
+	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
 	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
 		return err
 	}
 	return o.Store.Refunded(ctx, r.Held)
+}
+
+// recipientBuckets returns a recipient's buckets under each policy that the purpose has had.
+func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (buckets []string) {
+	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(purpose) {
+		buckets = append(buckets, policy.RecipientBucket(app, ch, name, h))
+	}
+	return buckets
 }
 
 // pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the log admitted alone, or a
@@ -248,6 +254,11 @@ func (o *Outbox) reconcile(ctx context.Context) {
 		case err != nil:
 			left = append(left, x)
 		case written && row.Status != store.Refused: // a takeover delivers it
+			own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
+			// a repetition may have written it through a replica that tells spellings apart in another way: it counts there
+			if counted := x.buckets[quota.Recipient]; len(own) > 0 && counted != "" && !slices.Contains(own, counted) {
+				o.RefundLater(string(x.send[:]), map[quota.Scope]string{quota.Recipient: counted})
+			}
 		case o.missingFor(&x) < MissingFor:
 			left = append(left, x)
 		default:

@@ -79,7 +79,7 @@ func (l *fakeLog) Ping(context.Context) error { return l.call("Ping") }
 func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
-			rows = append(rows, store.Send{ID: id, Status: status, Counts: !l.reset[strings.TrimSpace(string(id[:]))]})
+			rows = append(rows, store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login", Counts: !l.reset[strings.TrimSpace(string(id[:]))]})
 		}
 	}
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
@@ -308,12 +308,22 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s.asked("settled", nil)
 }
 
+// A repetition at a replica with other settings may have written the send for another recipient: the first one's place is given back.
+func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
+	s := newIdle(t)
+	id := uuid.UUID{1}
+	s.ReconcileLater(id, place(policy.RecipientBucket("shop", recipient.Email, login.Policy.Name, recipient.Hash{})))
+	s.ReconcileLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
+	s.reconcile(t.Context())
+	s.asked("there", []string{"Ping", "SendsByID 2"}, fmt.Sprintf("local %s [another]", id[:]))
+}
+
 // More than one statement's worth are looked up, each of them.
 func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s := newIdle(t)
 	for i := range maxLookup + 2 {
 		id := uuid.UUID{byte(i), byte(i >> 8), 1}
-		s.ReconcileLater(id, place("ana"))
+		s.ReconcileLater(id, nil)
 	}
 	s.reconcile(t.Context())
 	s.asked("there", []string{"Ping", "SendsByID 1000", "SendsByID 2"})
