@@ -213,7 +213,7 @@ func TestAKnownBrowser(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
 	var tokens []string
-	for n := range 6 {
+	for n := range 7 {
 		w.Advance(24 * time.Hour)
 		post(t, w, "?view=new", "send", "to", pagetest.Address)
 		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].Known, tokens) {
