@@ -129,7 +129,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 			q = again
 			again, calm = w.waitOnce(e, p, q, before)
 		}
-		if calm && again.refused() && !(w.ahead.Abs() == tolerance && again.body.RetryAfter <= 1) { // as far apart as is not corrected
+		if calm && again.refused() && !(w.ahead != 0 && w.ahead.Abs() <= tolerance && again.body.RetryAfter <= 1) { // apart, and not corrected
 			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
