@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
@@ -40,16 +41,12 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules := s.Purpose.Policy.Rules
-	events, now, err := g.log.History(ctx, s.LogBucket(), s.Purpose.LongestWindow())
+	events, failures, now, err := g.log.HistoryAt(ctx, s.LogBucket(), s.Purpose.LongestWindow(),
+		quota.LongestKeep(quota.OfScope(rules, quota.Failures)), store.LogClock, func() time.Time { return time.Time{} })
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	history := map[quota.Scope][]quota.Event{quota.Recipient: events}
-	if failures := quota.OfScope(rules, quota.Failures); len(failures) > 0 {
-		if history[quota.Failures], _, err = g.log.Rejected(ctx, s.LogBucket(), quota.LongestKeep(failures)); err != nil {
-			return quota.Decision{}, err
-		}
-	}
+	history := map[quota.Scope][]quota.Event{quota.Recipient: events, quota.Failures: failures}
 	notInLog := func(r quota.Rule) bool { return !policy.CountedInLog(r) }
 	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(rules), notInLog), history, now)
 	d.Clock = store.LogClock

@@ -39,11 +39,12 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	decided := g.now() // d.At on this process's clock; each write to the limiter takes time
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}
-	for _, scope := range slices.Sorted(maps.Keys(d.Incomplete)) {
-		h, err := g.historyFromLog(ctx, s, scope, d, decided)
-		if err != nil {
-			return d, err
-		}
+	histories, err := g.historiesFromLog(ctx, s, d, decided)
+	if err != nil {
+		return d, err
+	}
+	for _, scope := range slices.Sorted(maps.Keys(histories)) {
+		h := histories[scope]
 		h.Bucket, h.Epoch, h.Ahead, events[scope] = buckets[scope], d.Incomplete[scope], ahead, h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
@@ -70,30 +71,37 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 // clockReach is how much older than its window an event may be in the database that the limiter counts since its clock was set back.
 const clockReach = 48 * time.Hour
 
-// historyFromLog reads a scope's events from the database, also those that only a limiter whose clock was set back still counts. It shifts
-// their instants to the limiter's clock, so that each keeps its age. d is of the instant decided.
-func (g *Gate) historyFromLog(ctx context.Context, s policy.Subject, scope quota.Scope, d quota.Decision, decided time.Time) (
-	quota.History, error) {
-	var h quota.History
-	var now time.Time
-	var err error
-	asked := g.now()
-	if scope == quota.Recipient {
-		h.Keep, h.Mapping, h.DoubtFor, h.Read = s.Purpose.LongestWindow(), s.Purpose.Mapping, DoubtFor, d.At
-		h.Events, now, err = g.log.HistoryAt(ctx, s.LogBucket(), h.Keep+clockReach, d.Clock,
-			func() time.Time { return d.At.Add(g.now().Sub(decided)) })
-	} else {
-		h.Keep = g.policy.Get().FailureWindow()
-		h.Events, now, err = g.log.Rejected(ctx, s.LogBucket(), h.Keep+clockReach)
-		for i := range h.Events {
-			h.Events[i].At = h.Events[i].At.Add(d.At.Add(g.now().Sub(decided)).Sub(now))
+// historiesFromLog reads the events of the incomplete scopes from the database at once, also those that only a limiter whose clock was set
+// back still counts. It shifts their instants to the limiter's clock, so that each keeps its age. d is of the instant decided.
+func (g *Gate) historiesFromLog(ctx context.Context, s policy.Subject, d quota.Decision, decided time.Time) (
+	map[quota.Scope]quota.History, error) {
+	histories := map[quota.Scope]quota.History{}
+	reach := map[quota.Scope]time.Duration{} // 0: not read
+	for scope := range d.Incomplete {
+		h := quota.History{Keep: g.policy.Get().FailureWindow()}
+		if scope == quota.Recipient {
+			h = quota.History{Keep: s.Purpose.LongestWindow(), Mapping: s.Purpose.Mapping, DoubtFor: DoubtFor, Read: d.At}
 		}
+		histories[scope], reach[scope] = h, h.Keep+clockReach
 	}
-	if err == nil {
-		g.clocks.readLog(now, asked)
+	then := func() time.Time { return d.At.Add(g.now().Sub(decided)) }
+	asked := g.now()
+	sends, rejections, now, err := g.log.HistoryAt(ctx, s.LogBucket(), reach[quota.Recipient], reach[quota.Failures], d.Clock, then)
+	if err != nil {
+		return nil, err
 	}
-	h.Skew = store.MaxClockSkew + g.now().Sub(decided)
-	return h, err
+	for i := range rejections {
+		rejections[i].At = rejections[i].At.Add(then().Sub(now))
+	}
+	g.clocks.readLog(now, asked)
+	for scope, h := range histories {
+		h.Events, h.Skew = sends, store.MaxClockSkew+g.now().Sub(decided)
+		if scope == quota.Failures {
+			h.Events = rejections
+		}
+		histories[scope] = h
+	}
+	return histories, nil
 }
 
 // MergeAdmitted returns the decision on a send that both gates admitted, with the stricter state of each rule. ago is how long before the

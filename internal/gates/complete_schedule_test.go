@@ -151,7 +151,8 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	events, _, err := l.Store.HistoryAt(l.Context(), bucket, quota.LongestKeep(req.Rules), "process", func() time.Time { return limited.At })
+	events, _, _, err := l.Store.HistoryAt(l.Context(), bucket, quota.LongestKeep(req.Rules), 0, "process",
+		func() time.Time { return limited.At })
 	l.NoError(err)
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {

@@ -60,7 +60,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		var calls []string
 		log := r.Store.Replica()
 		log.SetFault(func(method string) sqlitetest.Fault {
-			if slices.Contains([]string{"Begin", "History", "HistoryAt", "Rejected"}, method) {
+			if slices.Contains([]string{"Begin", "HistoryAt"}, method) {
 				calls = append(calls, method)
 			}
 			return sqlitetest.None

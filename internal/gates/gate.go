@@ -31,9 +31,8 @@ type Limiter interface {
 
 // Log reads the events of recipients. Implementation: sqldb.DB.
 type Log interface {
-	History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time) ([]quota.Event, time.Time, error)
-	Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	HistoryAt(ctx context.Context, b store.Bucket, within, rejected time.Duration, clock string, at func() time.Time) (
+		events, rejections []quota.Event, now time.Time, err error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }

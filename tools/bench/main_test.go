@@ -212,7 +212,7 @@ func TestNeeds(t *testing.T) {
 	for _, want := range []string{
 		"sends a second, peak 463 4,630", "processors for the program 0.46 4.63", "replicas 2 2", "processors for Postgres 0.23 2.31",
 		"WAL a day 15.0 GB 150 GB", "whole pages in the WAL a day, at most 164 GB 1.64 TB", "disk for the log 900 GB 9.00 TB",
-		"connections to Postgres 26 26", "connections to mail servers, peak 139 1,389", "memory of Redis 2.00 GB 20.0 GB",
+		"connections to Postgres 30 30", "connections to mail servers, peak 139 1,389", "memory of Redis 2.00 GB 20.0 GB",
 	} {
 		if !lines[want] {
 			t.Errorf("%q is not in %v", want, lines)

@@ -82,7 +82,7 @@ const (
 	busy       = 0.5  // how busy a processor may be at the peak
 	retention  = 90   // days
 	perReplica = 4    // processors of one replica
-	pool       = 13   // connections of one replica to Postgres
+	pool       = 15   // connections of one replica to Postgres
 	mailTime   = 0.3  // s that a mail server takes for a mail
 	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
 	pageSize   = 8192 // bytes

@@ -136,7 +136,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 // entriesRead is how many entries of the indexes of sends were read so far, once the connections of the log have reported theirs.
 func entriesRead(t *testing.T, admin *pgx.Conn, log *DB) (n int64) {
 	t.Helper()
-	for _, c := range log.pool.AcquireAllIdle(t.Context()) {
+	for _, c := range append(log.pool.AcquireAllIdle(t.Context()), log.lookers.AcquireAllIdle(t.Context())...) {
 		storetest.Must(c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 		c.Release()
 	}

@@ -32,8 +32,10 @@ func (m *model) read(*rapid.T) {
 	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
 	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
 	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
-	then := func() time.Time { return at }
-	m.same("HistoryAt", func(f *storetest.Fixture) []any { return answers(f.HistoryAt(m.ctx, bucket, within, clock, then)) })
+	then, rejected := func() time.Time { return at }, max(0, m.span("rejected"))
+	m.same("HistoryAt", func(f *storetest.Fixture) []any {
+		return answers(f.HistoryAt(m.ctx, bucket, within, rejected, clock, then))
+	})
 	m.same("HistoryOf", func(f *storetest.Fixture) []any {
 		return answers(f.HistoryOf(m.ctx, bucket, within, clock, then, []string{id}))
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -16,23 +17,45 @@ import (
 	"sendcode/quota"
 )
 
-// The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
-// tables are new, where they were analysed empty, and where the statistics are from a time when there was one recipient.
+// The second gate, looks and outcomes look each row up by the index that finds it, in the partitions of their window alone, whatever the
+// statistics say: of tables that are new, empty, small with one recipient, large, and out of date in both directions.
 func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	direct := connect(t, log.pool.Config().ConnString())
 	now := time.Now()
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
-	hotPlans(t, log, now)
-	exec(t, direct, `ANALYZE`)
-	hotPlans(t, log, now)
-	for range 300 {
-		f.Admit(t, f.Intent(1))
+	admit := func() {
+		for range 300 {
+			f.Admit(t, f.Intent(1))
+		}
+		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
 	}
-	hotPlans(t, log, now)
-	exec(t, direct, `ANALYZE`)
-	hotPlans(t, log, now)
+	grow := func() {
+		for table, change := range map[string][2]string{
+			"sends":         {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ""},
+			"verifications": {"md5(n::text)", ", 'attempts', n % 3"},
+			"failures":      {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ""},
+			"outbox":        {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ", 'due_at', x.due_at + n * interval '1 ms'"},
+		} {
+			exec(t, direct, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 20000) n, LATERAL
+jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object('id', %[2]s, 'recipient', '\x' || md5(n::text)%[3]s)) y`, table, change[0], change[1]))
+		}
+	}
+	for _, state := range []struct {
+		name string
+		do   func()
+	}{
+		{"new", func() {}}, {"empty", func() { exec(t, direct, `ANALYZE`) }}, {"small, analysed empty", admit},
+		{"small", func() { exec(t, direct, `ANALYZE`) }}, {"large, analysed small", grow}, {"large", func() { exec(t, direct, `ANALYZE`) }},
+		{"empty, analysed large", func() { exec(t, direct, `TRUNCATE sends, verifications, outbox, failures`) }},
+	} {
+		state.do()
+		for _, pool := range []*pgxpool.Pool{log.writers, log.finishers, log.lookers} {
+			pool.Reset() // statements are planned anew on new connections
+		}
+		t.Run(state.name, func(t *testing.T) { hotPlans(t, log, now) })
+	}
 }
 
 func hotPlans(t *testing.T, log *DB, now time.Time) {
@@ -46,6 +69,7 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 	}{
 		{stmtGate, strings.Repeat(", NULL", 9) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
 		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
+		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
 		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"outbox_pkey", key}},
@@ -95,8 +119,11 @@ func finishes(log *DB, name string) bool {
 func planOf(t *testing.T, log *DB, statement, parameters string) string {
 	t.Helper()
 	pool := log.writers
-	if finishes(log, statement) {
+	switch {
+	case finishes(log, statement):
 		pool = log.finishers
+	case statement == stmtLook:
+		pool = log.lookers
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()

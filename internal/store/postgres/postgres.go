@@ -27,11 +27,14 @@ type DB struct {
 	writers   *pgxpool.Pool // only for Begin, so that no slow reader delays it
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
 	pool      *pgxpool.Pool // for everything else
+	lookers   *pgxpool.Pool // for Look
 	begins    *batch.Batcher[store.Intent, store.Begun]
 	endings   *batch.Batcher[store.Outcome, bool]
 
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
+	looks         *batch.Batcher[sqldb.Look, sqldb.Looked]
+	looked        atomic.Int64 // calls of Look; the keys of their batches
 
 	overdue overdue       // up to where TakeOver has searched
 	between func([]*call) // tests only: called between the two trips of a Begin; nil: not called
@@ -102,7 +105,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.begins = batch.New(maxWriters, p.decideBatch)
+	p.begins, p.looks = batch.New(maxWriters, p.decideBatch), batch.New(maxLookers, p.look)
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
 	return p, nil
@@ -127,11 +130,15 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
+	o = poolOptions{conns: maxLookers, statements: []statement{{stmtLook, p.sql(lookSQL)}}}
+	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
+		return now, err
+	}
 	return p.Clock(ctx)
 }
 
 func (p *DB) closePools() {
-	for _, pool := range []*pgxpool.Pool{p.writers, p.finishers, p.pool} {
+	for _, pool := range []*pgxpool.Pool{p.writers, p.finishers, p.lookers, p.pool} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -225,6 +232,7 @@ func (p *DB) Close() error {
 	p.endings.Close()
 	p.postponements.Close()
 	p.eventEnds.Close()
+	p.looks.Close()
 	p.closePools()
 	return nil
 }

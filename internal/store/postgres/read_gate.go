@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -162,7 +161,7 @@ func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
-		err = errors.New("store: the database returned no time")
+		err = errNoClock
 	}
 	return v, err
 }
@@ -247,13 +246,19 @@ const clockBack = 31 * 24 * time.Hour
 // boundsOf returns the ranges of IDs that a batch needs if the log's clock is at most an hour before and a day after near. The
 // range of rows that may count reaches a month past that, since rows of the log's future count if its clock was set back.
 func boundsOf(batch []*call, near time.Time) bounds {
-	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
 	reach := gate.ResendWithin
 	for _, x := range batch {
 		reach = max(reach, gate.MaxRowAge(x.In))
 	}
-	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
+	b := boundsAround(near, reach)
 	b.earliest, b.latest = idRange(batch)
+	return b
+}
+
+// boundsAround is boundsOf for rows that are at most reach old.
+func boundsAround(near time.Time, reach time.Duration) bounds {
+	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
+	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
 	return b
 }
 

@@ -40,6 +40,11 @@ func lockParameters(batch []*call) []any {
 	return p.Args()
 }
 
+var (
+	errClockJumps = errors.New("store: the database's clock keeps jumping")
+	errNoClock    = errors.New("store: the database returned no time")
+)
+
 // clockRetries is how often a Begin reads again because the log's clock is outside the assumed bounds.
 const clockRetries = 3
 
@@ -87,7 +92,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			return nil, true, err
 		}
 	}
-	return nil, true, errors.New("store: the database's clock keeps jumping")
+	return nil, true, errClockJumps
 }
 
 // decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that drifted.

@@ -24,16 +24,13 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, err
 }
 
-// CountedInBucketSQL returns the statement that reads the counted sends of a bucket after @after. It is written so that Postgres can only
-// choose one plan, even without statistics on a new partition: the index by recipient and time. IS TRUE keeps the planner from using an
-// index on app, channel and purpose, which would read the rows of all recipients.
-func (d Dialect) CountedInBucketSQL() string {
-	return `
+// CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after. It is written so that only the index by
+// recipient and time can be used. IS TRUE keeps the planner from an index on app, channel and purpose, which would read the rows of all
+// recipients. Postgres has lookSQL and gateSQL.
+var CountedInBucketSQL = `
 SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
-  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + d.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE
-  AND ` + d.since("@after")
-}
+  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
 func pastFields(p *gate.CountedSend) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}, &p.Verification}
@@ -51,54 +48,89 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// CountedAndRejected returns the counted sends of a bucket that are younger than counting, and the rejected sends of its recipient that
-// ended less than rejected ago.
-func (q Tx) CountedAndRejected(b store.Bucket, counting, rejected time.Duration) (past, rejections []gate.CountedSend, err error) {
+// Counted returns the counted sends of a bucket that are younger than within.
+func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
 	args := bucketArgs(b)
-	args["after"] = q.Now.Add(-counting)
-	if past, err = All(q, pastFields, q.Dialect.CountedInBucketSQL(), args); err != nil {
-		return nil, nil, err
-	}
-	args["after"] = q.Now.Add(-rejected.Truncate(time.Microsecond))
-	rejections, err = All(q, rejectionFields, rejectedSQL, args)
-	return past, rejections, err
+	args["after"] = q.Now.Add(-within)
+	return All(q, pastFields, CountedInBucketSQL, args)
+}
+
+// Rejected returns the rejected sends of the bucket's recipient that ended less than within ago.
+func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
+	args := bucketArgs(b)
+	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
+	return All(q, rejectionFields, rejectedSQL, args)
+}
+
+// Look asks for what the log counts of a recipient.
+type Look struct {
+	store.Bucket
+	Counting time.Duration // how old the bucket's counted sends are at most; 0: none are read
+	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
+}
+
+// Looked is the answer to a Look.
+type Looked struct {
+	Past, Rejections []gate.CountedSend
+	Now              time.Time // on the log's clock
+}
+
+// LookAlone answers a Look with statements of its own.
+func (db *DB) LookAlone(ctx context.Context, l Look) (seen Looked, err error) {
+	seen.Now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+		q.Now = now
+		if l.Counting > 0 {
+			seen.Past, err = q.Counted(l.Bucket, l.Counting)
+		}
+		if l.Rejected > 0 && err == nil {
+			seen.Rejections, err = q.Rejected(l.Bucket, l.Rejected)
+		}
+		return err
+	})
+	return seen, err
 }
 
 // History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
 // all events are. It takes no lock, so a Begin may add a send right after it.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	return db.HistoryAt(ctx, b, within, store.LogClock, func() time.Time { return time.Time{} })
+	events, _, now, err := db.HistoryAt(ctx, b, within, 0, store.LogClock, func() time.Time { return time.Time{} })
+	return events, now, err
 }
 
-// HistoryAt is History on the named clock, as a Begin would see it. at is called after the rows were read, and returns what the clock
-// shows then. The age of an event is the one on the named clock if the row has an instant on it and the age on the log's differs by at most
-// MaxClockSkew, else the log's. With LogClock, the log's time replaces at's. The returned time is always on the log's clock.
-func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
-	at func() time.Time) ([]quota.Event, time.Time, error) {
-	rows, now, err := readPast(ctx, db, b, within)
-	return gate.EventsBefore(rows, within, clock, at(), now), now, err
+// HistoryAt is History on the named clock, as a Begin would see it, together with Rejected (0: none). at is called after the rows were
+// read, and returns what the clock shows then. The age of an event is the one on the named clock if the row has an instant on it and the
+// age on the log's differs by at most MaxClockSkew, else the log's. With LogClock, the log's time replaces at's. The returned time, and
+// those of rejected sends, are always on the log's clock.
+func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within, rejected time.Duration, clock string,
+	at func() time.Time) (events, rejections []quota.Event, now time.Time, err error) {
+	look := Look{Bucket: b, Counting: within, Rejected: rejected}
+	if within > 0 {
+		look.Counting += store.MaxClockSkew // on another clock a row may be younger
+	}
+	seen, err := db.Look(ctx, look)
+	return gate.EventsBefore(seen.Past, within, clock, at(), seen.Now), seen.rejections(rejected), seen.Now, err
 }
 
-// HistoryOf is HistoryAt. own are those of the events that are sends of the named verifications.
+// rejections returns the rejected sends that ended less than within ago.
+func (seen Looked) rejections(within time.Duration) []quota.Event {
+	return gate.EventsBefore(seen.Rejections, within, store.LogClock, time.Time{}, seen.Now)
+}
+
+// HistoryOf is HistoryAt without rejected sends. own are those of the events that are sends of the named verifications.
 func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
 	verifications []string) (all, own []quota.Event, err error) {
-	rows, now, err := readPast(ctx, db, b, within)
+	seen, err := db.Look(ctx, Look{Bucket: b, Counting: within + store.MaxClockSkew})
 	then := at()
-	all = gate.EventsBefore(rows, within, clock, then, now)
-	rows = slices.DeleteFunc(rows, func(p gate.CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
-	return all, gate.EventsBefore(rows, within, clock, then, now), err
-}
-
-// readPast returns the counted sends of a bucket that can be younger than within on any clock, and the log's time.
-func readPast(ctx context.Context, db *DB, b store.Bucket, within time.Duration) ([]gate.CountedSend, time.Time, error) {
-	return readSince(ctx, db, within+store.MaxClockSkew, pastFields, db.Dialect.CountedInBucketSQL(), bucketArgs(b))
+	all = gate.EventsBefore(seen.Past, within, clock, then, seen.Now)
+	rows := slices.DeleteFunc(seen.Past, func(p gate.CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
+	return all, gate.EventsBefore(rows, within, clock, then, seen.Now), err
 }
 
 // Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
 // the time on the log's clock. The instant of an event is the send's end.
 func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	rows, now, err := readSince(ctx, db, within, rejectionFields, rejectedSQL, bucketArgs(b))
-	return gate.EventsBefore(rows, within, store.LogClock, time.Time{}, now), now, err
+	seen, err := db.Look(ctx, Look{Bucket: b, Rejected: within})
+	return seen.rejections(within), seen.Now, err
 }
 
 // AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops

@@ -35,6 +35,8 @@ type Engine interface {
 	Write(ctx context.Context, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
+	// Look reads what the log counts of a recipient, without a lock.
+	Look(ctx context.Context, l Look) (Looked, error)
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it

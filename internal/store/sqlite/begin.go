@@ -54,7 +54,10 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, has.Rejections, err = q.CountedAndRejected(bucket, gate.MaxRowAge(in), in.Rejections.Window); err != nil {
+	if has.Past, err = q.Counted(bucket, gate.MaxRowAge(in)); err != nil {
+		return has, err
+	}
+	if has.Rejections, err = q.Rejected(bucket, in.Rejections.Window); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = candidates(q, in); err != nil {

@@ -98,6 +98,11 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	return OpenPool(dsn, connections)
 }
 
+// Look implements sqldb.Engine.
+func (s *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
+	return s.LookAlone(ctx, l)
+}
+
 // Close implements sqldb.Engine. It first waits until all queued writes have their answers.
 func (s *DB) Close() error {
 	s.writes.Close()

@@ -225,7 +225,7 @@ func TestSQLitePlans(t *testing.T) {
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {sqldb.SQLite.CountedInBucketSQL(), "sends_recipient"},
+		"gate":      {sqldb.CountedInBucketSQL, "sends_recipient"},
 		"holder":    {heldSQL, "sends_recipient"},
 		"in flight": {`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "outbox_due"},
 		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},

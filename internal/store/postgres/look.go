@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+)
+
+const (
+	stmtLook   = "sendcode_look"
+	maxLookers = 2 // as maxWriters; looks do not delay Begins, nor these looks
+)
+
+// looking is a call of Look.
+type looking = batch.Call[sqldb.Look, sqldb.Looked]
+
+// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification. Its
+// first row has the log's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
+const lookSQL = `
+WITH clock AS MATERIALIZED (
+    SELECT @now AS now
+), u AS MATERIALIZED (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[])
+        WITH ORDINALITY AS u(app, channel, recipient, purposes, counting, rejecting, i)
+)
+SELECT 0::bigint AS i, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::text AS verification FROM clock
+UNION ALL
+SELECT u.i, s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM clock, u CROSS JOIN LATERAL (
+    SELECT * FROM sends s
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - u.counting * interval '1 microsecond')
+      AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
+      AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)
+    OFFSET 0
+) s WHERE u.counting > 0
+UNION ALL
+SELECT u.i, f.id, NULL, NULL, f.finished_at, NULL FROM clock, u CROSS JOIN LATERAL (
+    SELECT * FROM failures f
+    WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
+      AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
+    OFFSET 0
+) f WHERE u.rejecting > 0`
+
+// Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
+func (p *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
+	seen, err := p.looks.Submit(ctx, l, p.looked.Add(1)) // no two have the same key
+	if errors.Is(err, fault.Uncertain) {
+		err = store.Unavailable(ctx.Err()) // a read changes nothing
+	}
+	return seen, err
+}
+
+// look answers a batch of looks. If one of them made the whole batch fail, it repeats each alone.
+func (p *DB) look(looks []*looking) {
+	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
+	defer cancel()
+	seen, err := p.lookTrip(ctx, looks)
+	if err != nil && ctx.Err() == nil && connectionLost(err) {
+		p.lookers.Reset()
+		seen, err = p.lookTrip(ctx, looks)
+	}
+	if len(looks) > 1 && oneCallFailed(err) {
+		for _, x := range looks {
+			p.look([]*looking{x})
+		}
+		return
+	}
+	for i, x := range looks {
+		x.Finish(seen[i], store.Unavailable(postgresCause(err)))
+	}
+}
+
+// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the log's clock is not within the bounds that it
+// assumed.
+func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []sqldb.Looked, err error) {
+	reach := slices.MaxFunc(looks, func(x, y *looking) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
+	for range clockRetries {
+		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)
+		var now time.Time
+		err = withConn(ctx, p.lookers, func(conn *pgxpool.Conn) error {
+			rows, _ := conn.Query(ctx, stmtLook, lookParameters(looks, b)...) // the rows have the error
+			seen, now, err = readLooked(rows, len(looks))
+			return err
+		})
+		if err != nil {
+			break
+		}
+		p.seen.Store(now.UnixMicro())
+		if b.contains(now) {
+			return seen, nil
+		}
+		err = errClockJumps
+	}
+	return make([]sqldb.Looked, len(looks)), err
+}
+
+// lookParameters returns the parameters of lookSQL.
+func lookParameters(looks []*looking, b bounds) []any {
+	p := sqldb.NewArrays(looks, 8)
+	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.App...) })
+	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.Channel...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *looking) []byte { return append(buf, x.In.Recipient[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte {
+		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
+	})
+	p.Add(sqldb.Bigint, func(buf []byte, x *looking) []byte { return sqldb.AppendBigint(buf, x.In.Counting.Microseconds()) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *looking) []byte { return sqldb.AppendBigint(buf, x.In.Rejected.Microseconds()) })
+	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
+}
+
+// readLooked reads the rows of lookSQL for n looks.
+func readLooked(rows pgx.Rows, n int) (seen []sqldb.Looked, now time.Time, err error) {
+	seen = make([]sqldb.Looked, n)
+	var i int64
+	var id pgtype.UUID
+	var clock, verification pgtype.Text
+	var taken, at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&i, &id, &clock, &taken, &at, &verification}, func() error {
+		if i == 0 {
+			now = store.Micro(at.Time)
+			return nil
+		}
+		x := &seen[i-1]
+		row := gate.CountedSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time), LoggedAt: store.Micro(at.Time),
+			Verification: verification.String}
+		if clock.Valid {
+			x.Past = append(x.Past, row)
+		} else {
+			x.Rejections = append(x.Rejections, row)
+		}
+		return nil
+	})
+	if err == nil && now.IsZero() {
+		err = errNoClock
+	}
+	for i := range seen {
+		seen[i].Now = now
+	}
+	return seen, now, err
+}

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+// Each look of a batch gets the rows of its own recipient and time, from whatever time the clock was seen last; one that the database
+// does not take fails alone.
+func TestLooksShareATrip(t *testing.T) {
+	f := newPostgresFixture(t)
+	log := f.DB.Engine.(*DB)
+	for n := range 4 { // n sends of the recipient n, an hour apart, the last one rejected
+		for i := range n {
+			end := store.Outcome{Status: store.Sent}
+			if i == n-1 {
+				end = store.Outcome{Status: store.Failed, Reason: store.ReasonRejected}
+			}
+			f.Ended(t, f.Intent(n), end)
+		}
+	}
+	f.Pass(time.Hour)
+	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
+	ask := func(n int, app string, counting, rejected time.Duration) *looking {
+		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)}, Purposes: []string{"login", "signup"}}
+		return batch.NewCall[sqldb.Look, sqldb.Looked](sqldb.Look{Bucket: bucket, Counting: counting, Rejected: rejected}, 0)
+	}
+	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
+		log.seen.Store(last.UnixMicro())
+		looks := []*looking{
+			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0), ask(3, "shop", time.Minute, day),
+			ask(3, "shop", 0, time.Minute), ask(3, "other", day, day), ask(3, "\x00", day, day),
+		}
+		log.look(looks)
+		for i, want := range [][2]int{{1, 1}, {0, 0}, {2, 0}, {1, 1}, {0, 0}, {0, 0}} {
+			x := looks[i]
+			storetest.OK(t, x.Err)
+			storetest.Equal(t, "rows", [2]int{len(x.Answer.Past), len(x.Answer.Rejections)}, want)
+			storetest.Equal(t, "time", x.Answer.Now, f.Now)
+		}
+		if looks[6].Err == nil {
+			t.Error("a text that cannot be stored was looked up")
+		}
+	}
+}
