@@ -221,11 +221,12 @@ func (s *Service) isKnown(ctx context.Context, a asked) bool {
 		}
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
-		v, err := s.lookup(ctx, a.Caller, id)
-		if err != nil || v.Channel != a.to.Channel() || v.now.Sub(v.ApprovedAt) >= KnownFor { // or never approved
+		codes, now, err := s.Store.CodesOf(ctx, []string{id})
+		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" || codes[0].Channel != a.to.Channel() ||
+			now.Sub(codes[0].ApprovedAt) >= KnownFor { // or never approved
 			return false
 		}
-		address, err := s.Vault.AddressHashOf(v.Verification) // fails if it was erased
+		address, err := s.Vault.AddressHashOf(codes[0]) // fails if it was erased
 		return err == nil && address == a.address
 	}
 	return false

@@ -38,6 +38,7 @@ type Store interface {
 		verifications []string) (all, own []quota.Event, err error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error)
 	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
