@@ -106,7 +106,7 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	}
 	switch {
 	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
-		p.logger.Error("database not writable: nothing is sent; see docs/operations.md, When a part is away", "error", reason)
+		p.logger.Error("database not writable: nothing is sent", "error", reason)
 	case reason == nil && p.reason != nil:
 		p.logger.Info("database writable again")
 	}

@@ -49,6 +49,7 @@ func (a *App) openCarriers() error {
 	var caps []outbox.SpendCap
 	for _, c := range a.cfg.SMS.Spend {
 		caps = append(caps, outbox.SpendCap(c))
+		a.metrics.InitSpendCap(c.Name)
 	}
 	if len(caps) > 0 {
 		options.Reserve = outbox.NewBudget(a.log, caps, a.logger, a.metrics.SpendRefused).Reserve

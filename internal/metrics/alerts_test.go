@@ -2,8 +2,11 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/failover"
+	"sendcode/internal/servertest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
@@ -31,6 +35,12 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterClocks(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
+	m.RegisterBacklog(nil)
+	m.RegisterDisk("")
+	m.RegisterPausedPrefixes(nil)
+	m.StatementKinds(nil)
+	m.RedisCalls()
+	m.RegisterCarriers(func() []failover.Health { return []failover.Health{{Server: "carrier"}} })
 	m.RegisterMailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()
@@ -46,31 +56,41 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// The alert rules that the documents offer ask for metrics, and for labels, that there are.
-func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/alerts.yaml")
+// alertRule is one of docs/alerts.yaml.
+type alertRule struct {
+	Alert, Expr         string
+	Labels, Annotations map[string]string
+}
+
+const alertsFile = "../../docs/alerts.yaml"
+
+func alertRules(t *testing.T) []alertRule {
+	t.Helper()
+	raw, err := os.ReadFile(alertsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var file struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr string
-				Annotations map[string]string
-			}
-		}
+		Groups []struct{ Rules []alertRule }
 	}
 	if err := yaml.Unmarshal(raw, &file); err != nil {
 		t.Fatal(err)
 	}
+	return file.Groups[0].Rules
+}
+
+// The alert rules that the documents offer ask for metrics, and for labels, that there are, and name a section of the runbooks.
+func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	labels, n := labelsOfMetrics(t), 0
-	for _, rule := range file.Groups[0].Rules {
+	for _, rule := range alertRules(t) {
 		asked := selected.FindAllStringSubmatch(rule.Expr, -1)
-		if rule.Alert == "" || rule.Annotations["summary"] == "" || len(asked) == 0 {
+		section, named := strings.CutPrefix(rule.Annotations["runbook"], "docs/runbooks.md#")
+		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) || !named ||
+			section == "" || len(asked) == 0 && rule.Alert != "SendcodeDown" {
 			t.Errorf("%+v", rule)
 		}
 		for _, a := range asked {
-			known, there := labels[strings.TrimSuffix(a[1], "_count")]
+			known, there := labels[strings.TrimSuffix(strings.TrimSuffix(a[1], "_count"), "_sum")]
 			if !there {
 				t.Errorf("%s: there is no metric %s; there are %v", rule.Alert, a[1], slices.Sorted(maps.Keys(labels)))
 			}
@@ -82,7 +102,99 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 			n++
 		}
 	}
-	if n < 12 {
+	if n < 25 {
 		t.Errorf("%d metrics are asked for", n)
+	}
+}
+
+// firing is what has happened when an alert fires: series of 15 s steps, in which nothing is wrong until quiet. fires 0: it never does.
+type firing struct {
+	alert        string
+	quiet, fires time.Duration
+	series       map[string]string
+}
+
+// Each alert is quiet until the first event, then fires for it: promtool runs the rules on made-up series. Counters begin at 0, as the
+// service makes them.
+func TestAlertsFireForTheFirstEvent(t *testing.T) {
+	const m, soon = time.Minute, 3 * time.Minute
+	const once, stays, up, down = "0+0x8 1+0x400", "0+0x400", "1+0x8 0+0x400", "0+0x8 0+3x400"
+	sent := func(channel string) string {
+		return `sendcode_send_seconds_count{outcome="sent",app="a",channel="` + channel + `"}`
+	}
+	cases := []firing{
+		{"SendcodeDown", 2 * m, 5 * m, map[string]string{`up{job="sendcode"}`: up}},
+		{"SendcodeDown", 1 * m, 3 * m, map[string]string{`up{job="other"}`: stays}},
+		{"SendcodeNothingIsSent", 2 * m, 4 * m, map[string]string{`sendcode_database_writable`: up}},
+		{"SendcodeUnavailable", 2 * m, soon, map[string]string{
+			`sendcode_requests_total{outcome="unavailable"}`: down, `sendcode_requests_total{outcome="admitted"}`: "0+2x400"}},
+		{"SendcodeUnavailable", 2 * m, soon, map[string]string{
+			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx"}`: down,
+			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`: "0+2x400"}},
+		{"SendcodeUnavailable", 20 * m, 0, map[string]string{
+			`sendcode_requests_total{outcome="unavailable"}`: down, `sendcode_requests_total{outcome="admitted"}`: "0+90x400"}},
+		{"SendcodeSendsWait", 3 * m, 4 * m, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400", sent("email"): stays}},
+		{"SendcodeSendsWait", 20 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeSendsLate", 2 * m, 6 * m, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeAllServersAway", 4 * m, 6 * m, map[string]string{
+			`sendcode_mail_server_up{server="a",order="1"}`: up, `sendcode_mail_server_up{server="b",order="2"}`: "1+0x16 0+0x400"}},
+		{"SendcodeAllServersAway", 2 * m, 4 * m, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeServerSetAside", 10 * m, 13 * m, map[string]string{
+			`sendcode_mail_server_up{server="a",order="1"}`: up, `sendcode_mail_server_up{server="b",order="2"}`: "1+0x400"}},
+		{"SendcodeServerSetAside", 10 * m, 13 * m, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, map[string]string{
+			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400", `node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`: "100+0x400"}},
+		{"SendcodeClocksApart", 2 * m, 5 * m, map[string]string{`sendcode_limiter_clock_ahead_seconds`: "0+0x8 -2+0x400"}},
+		{"SendcodeGuessing", 10 * m, 20 * m, map[string]string{
+			`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", `sendcode_checks_total{outcome="approved"}`: "0+1x400"}},
+		{"SendcodeAppUnderAttack", 2 * m, soon, map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
+		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, map[string]string{sent("email"): "0+0x8 0+5x400", `sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
+		{"SendcodeSendsFail", 10 * m, 20 * m, map[string]string{
+			sent("email"): "0+1x400", `sendcode_send_seconds_count{outcome="failed",app="a",channel="email"}`: "0+0x8 0+2x400"}},
+		{"SendcodeUnknownSends", 2 * m, soon, map[string]string{`sendcode_send_seconds_count{outcome="unknown",app="a",channel="email"}`: "0+0x8 6+0x400"}},
+		{"SendcodeDatabaseSlow", 2 * m, 7 * m, map[string]string{
+			`sendcode_statement_seconds_sum{kind="begin"}`: "0+0.1x8 1+6x400", `sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
+		{"SendcodeLimiterSlow", 2 * m, 7 * m, map[string]string{
+			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
+		{"SendcodeLimiterAway", 5 * m, 8 * m, map[string]string{`sendcode_limiter_up`: up}},
+		{"SendcodeLimiterForgets", 2 * m, soon, map[string]string{`sendcode_limiter_rebuilds_total`: "0+0x8 30+0x400"}},
+		{"SendcodePrefixPaused", 2 * m, soon, map[string]string{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSpendCapReached", 2 * m, soon, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
+		{"SendcodeLoginAttacked", 2 * m, soon, map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
+		{"SendcodeConfigRejected", 2 * m, soon, map[string]string{`sendcode_config_reloads_total{outcome="rejected"}`: once}},
+		{"SendcodeRoomForRows", 30 * m, 70 * m, map[string]string{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
+		{"SendcodeDeletionLate", 30 * m, 70 * m, map[string]string{`sendcode_retention_due_rows`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, map[string]string{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, map[string]string{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
+	}
+	var b strings.Builder
+	rules, err := filepath.Abs(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 15s\ntests:\n", rules)
+	for _, rule := range alertRules(t) {
+		if !slices.ContainsFunc(cases, func(c firing) bool { return c.alert == rule.Alert && c.fires > 0 }) {
+			t.Errorf("%s is not tested", rule.Alert)
+		}
+	}
+	for _, c := range cases {
+		b.WriteString("- interval: 15s\n  input_series:\n")
+		for series, values := range c.series {
+			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", series, values)
+		}
+		expr := fmt.Sprintf(`count(ALERTS{alertname="%s",alertstate="firing"})`, c.alert)
+		fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.quiet)
+		if c.fires > 0 {
+			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: [{labels: \"{}\", value: 1}]}\n", expr, c.fires)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "tests.yaml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(servertest.Promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -73,9 +73,14 @@ func New() *Metrics {
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
 		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets, "route", "status"),
 	}
+	// These are there from the start, at 0, so that an alert sees the first event.
 	for _, outcome := range []string{Applied, Unchanged, Rejected} {
-		m.reloads.WithLabelValues(outcome) // there from the start, at 0
+		m.reloads.WithLabelValues(outcome)
 	}
+	for _, rule := range []string{"account", "account_day"} {
+		m.logins.WithLabelValues("login", rule)
+	}
+	m.attempts.WithLabelValues("", webhook.GivenUp) // events that were undelivered for a week
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // callBuckets are those of calls of Redis, the database and HTTP, in seconds.
@@ -89,6 +90,9 @@ func (m *Metrics) calls(name, help, label string, known []string) func(value str
 	return func(value string, took time.Duration) { seconds.WithLabelValues(value).Observe(took.Seconds()) }
 }
 
+// InitSpendCap creates the counter of a spend cap, at 0.
+func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
+
 // DeliveryClasses are the outcomes of an attempt at a mail server or carrier.
 var DeliveryClasses = []string{Accepted, "rejected", "temporary", "unknown"}
 
@@ -140,4 +144,5 @@ func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
 		}
 		m.bounds.WithLabelValues(string(ch), app, "app")
 	}
+	m.attempts.WithLabelValues(app, webhook.GivenUp)
 }

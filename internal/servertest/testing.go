@@ -18,6 +18,9 @@ func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
 // Python returns the path of the program.
 func Python(t testing.TB) string { t.Helper(); return found(t, locate.Python) }
 
+// Promtool returns the path of the program.
+func Promtool(t testing.TB) string { t.Helper(); return found(t, locate.Promtool) }
+
 func found(t testing.TB, part locate.Part) string {
 	t.Helper()
 	path, err := part.Find()

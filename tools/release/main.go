@@ -39,6 +39,7 @@ var copied = map[string]string{
 	"sendcode.service":      "deploy/systemd/sendcode.service",
 	"docs/openapi.yaml":     "docs/openapi.yaml",
 	"docs/alerts.yaml":      "docs/alerts.yaml",
+	"docs/runbooks.md":      "docs/runbooks.md",
 	"docs/operations.md":    "docs/operations.md",
 	"docs/quickstart.md":    "docs/quickstart.md",
 	"docs/policies.md":      "docs/policies.md",

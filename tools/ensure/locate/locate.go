@@ -58,10 +58,12 @@ var (
 	// Node and Python run the examples in their languages.
 	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
 	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
+	// Promtool tests the alert rules.
+	Promtool = Part{"promtool", []string{"prometheus"}, "prometheus", inPath("promtool")}
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python}
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Promtool}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {

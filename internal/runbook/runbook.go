@@ -1,0 +1,77 @@
+// Package runbook adds to each warning and error of the log the section of docs/runbooks.md that says what to do.
+package runbook
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+)
+
+// Lines are the log lines that each section is for: their texts up to the first colon. A test compares them with the code. A line that is
+// in none says itself what to do.
+var Lines = map[string][]string{
+	"database-away": {"database not writable", "another replica can write to the database, this one can't", "database unavailable",
+		"could not store outcomes; retrying", "could not renew leases", "could not store refusals; retrying", "refusals lost",
+		"could not release idempotency key", "quota shortened for browser", "could not read new rows; retrying", "request failed",
+		"text message postponed", "could not refund cost", "could not rebuild limiter from database", "export incomplete, or its audit entry not stored",
+		"could not store audit entry of finished action"},
+	"database-slow": {"database slow", "slow statement", "abandoned send taken over", "late outcome discarded"},
+	"redis": {"limiter unavailable", "Redis refuses commands that a send needs", "Redis did not answer at start",
+		"could not write history to limiter", "could not update time of send in limiter", "rejected send not counted yet", "refund postponed",
+		"could not refund event in this process"},
+	"sends-wait": {"mail server suspended after failures", "carrier suspended after failures"},
+	"sends-fail": {"could not compose message"},
+	"attack": {"failed checks exceed the app's bound", "checks refused", "sends refused by breaker", "browser requests refused",
+		"X-Forwarded-For or Forwarded ignored"},
+	"text-messages": {"text messages to prefix paused", "spend cap reached", "spend cap used to 80 %"},
+	"room":          {"no partition for coming months"},
+	"deletion":      {"job failed"},
+	"configuration": {"configuration reload rejected", "changed setting needs a restart", "console login disabled",
+		"request of hosted page rejected", "return_url refused"},
+	"events": {"could not read webhook events; retrying", "could not store webhook result", "late webhook result discarded",
+		"webhook event given up", "webhook events given up", "provider events rejected", "receipt rejected", "could not store receipt",
+		"could not store that no receipt is expected"},
+	"console": {"action refused", "expired admin token refused", "unknown admin token refused", "second factor refused",
+		"OpenID login response replayed", "OpenID login refused", "OpenID login failed", "login failed", "login refused to unknown browsers",
+		"login refused", "could not count login attempts", "could not count second-factor attempts", "could not read password hash of account"},
+	"defect": {"panic", "could not sign proof", "could not make return reference", "could not make event ID", "could not decrypt second factor",
+		"could not make known-browser cookie"},
+}
+
+var sections = func() map[string]string {
+	all := map[string]string{}
+	for section, lines := range Lines {
+		for _, line := range lines {
+			all[line] = "docs/runbooks.md#" + section
+		}
+	}
+	return all
+}()
+
+// Head returns the part of a log line's text by which its section is found.
+func Head(text string) string {
+	head, _, _ := strings.Cut(text, ":")
+	return head
+}
+
+// Logger returns a logger that names the section of each warning and error, as "see".
+func Logger(l *slog.Logger) *slog.Logger { return slog.New(handler{l.Handler()}) }
+
+type handler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h handler) Handle(ctx context.Context, line slog.Record) error {
+	if see := sections[Head(line.Message)]; see != "" && line.Level >= slog.LevelWarn {
+		line = line.Clone()
+		line.AddAttrs(slog.String("see", see))
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
