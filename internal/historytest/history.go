@@ -62,6 +62,9 @@ type History struct {
 	// Crashes are the instants at which a process died, or may have lost its leases. A message under way then may come twice, and a place that
 	// was taken between the gates is lost until its window has passed.
 	Crashes []time.Time
+	// Stalls are the instants at which a limiter answers again. What it then takes late, for requests that the database refused meanwhile, is
+	// shown until it is given back.
+	Stalls []time.Time
 	// Slack is how much longer than it was told a client may have to wait, and how late a place that is given back may be seen.
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.

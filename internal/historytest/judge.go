@@ -15,8 +15,10 @@ func (j *judge) broke(promise, format string, args ...any) {
 }
 
 // crashed reports whether a process crashed between two instants.
-func (j *judge) crashed(from, to time.Time) bool {
-	return slices.ContainsFunc(j.Crashes, func(c time.Time) bool { return !c.Before(from) && !c.After(to) })
+func (j *judge) crashed(from, to time.Time) bool { return within(j.Crashes, from, to) }
+
+func within(instants []time.Time, from, to time.Time) bool {
+	return slices.ContainsFunc(instants, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
 }
 
 // overPolicy finds sends of a recipient that must lie in one window, and are more than its limit. A send that failed gave its place
@@ -135,7 +137,8 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
+			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
+				!within(j.Stalls, q.Begin.Add(-j.longest()), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
 				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
 			}
 			continue
@@ -200,7 +203,7 @@ func (j *judge) figures() {
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) {
+			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) && !within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
 				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
 			}

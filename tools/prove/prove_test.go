@@ -102,6 +102,7 @@ func start(t *testing.T) *proof {
 	}
 	fmt.Printf("%s, %v, seed %d\n", parts, *proving, *seed)
 	p := &proof{Load: apptest.NewLoad(s.Write(fmt.Sprintf(settings, sha256.Sum256([]byte(apptest.PublicKey))))), random: rand.New(rand.NewPCG(*seed, 1000)), byBrowser: map[string]bool{}}
+	p.Seen.Slack = 200 * time.Millisecond // Postgres and the clocks are not disturbed
 	for len(p.replicas) < n {
 		p.replicas = append(p.replicas, s.Spawn())
 	}
@@ -208,6 +209,7 @@ func (p *proof) faults(ctx context.Context) map[string]int {
 		case "stalls":
 			apptest.Must(p.T, p.Redis.Pause())
 			sleep(ctx, time.Duration(1+p.random.IntN(3))*time.Second)
+			p.Seen.Stalls = append(p.Seen.Stalls, time.Now())
 			apptest.Must(p.T, p.Redis.Resume())
 		default:
 			p.Redis.Stop()
