@@ -92,13 +92,14 @@ func TestClusterThatBreaks(t *testing.T) {
 		cluster.Nodes[1].Stop()
 		for _, req := range []Request{one("a", home[1]), two("b", home[0], home[1]), two("c", home[1], home[2])} {
 			d, err := limiter.Take(ctx, req)
-			same(t, "unavailable", errors.Is(err, ErrUnavailable) && !d.Admitted, true)
+			same(t, "unavailable, alone", errors.Is(err, ErrUnavailable) && errors.Is(err, ErrPartly) && !d.Admitted, true)
 		}
 		allAre(t, ErrUnavailable, map[string]error{
 			"peek": second(limiter.Peek(ctx, two("", home[0], home[1]))), "refund": limiter.Refund(ctx, "x", home[0], home[1]),
 			"reset": limiter.Reset(ctx, home[0], home[1]), "record": limiter.Record(ctx, home[1], time.Hour, []Event{{"x", time.Now()}}),
 			"ping": limiter.Ping(ctx),
 		})
+		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)
 		d, err := limiter.Take(ctx, two("d", home[0], home[2]))
 		must(t, err)
 		same(t, "admitted where the masters are there", d.Admitted, true)
@@ -108,9 +109,17 @@ func TestClusterThatBreaks(t *testing.T) {
 			must(t, node(i).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 		}
 		servertest.Await(t, "the others to notice", func() bool {
-			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.Key(home[0])).Err(), "CLUSTERDOWN")
+			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.Key(home[0])).Err(), "CLUSTERDOWN") &&
+				redis.HasErrorPrefix(node(2).Get(ctx, "x").Err(), "CLUSTERDOWN")
 		})
-		allAre(t, ErrUnavailable, map[string]error{"take": second(limiter.Take(ctx, one("a", home[0]))), "ping": limiter.Ping(ctx)})
+		for i := range 20 { // on all nodes
+			_, _ = limiter.Take(ctx, one("a", Bucket("any", fmt.Sprint(i))))
+		}
+		away := map[string]error{"take": second(limiter.Take(ctx, one("a", home[0]))), "ping": limiter.Ping(ctx)}
+		allAre(t, ErrUnavailable, away)
+		for name, err := range away {
+			same(t, name+" says that others answer", errors.Is(err, ErrPartly), false)
+		}
 		must(t, cluster.Nodes[1].Start())
 		servertest.Await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
 	})

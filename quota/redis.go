@@ -37,6 +37,7 @@ type Redis struct {
 	prefix  string
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
+	nodes   nodes                // of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
 	take, refund, record, reset, probe *redis.Script
@@ -196,10 +197,13 @@ var errOutside = errors.New("quota: the clock is outside of the periods")
 // run runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in its own, since one dead node would delay
 // calls to the others. The client may retry it: every script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
 func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd, err error) {
-	if r.pipe != nil {
+	switch {
+	case r.pipe != nil:
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
-	} else {
-		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
+	case len(buckets) > 0:
+		cmd, err = r.runOnNode(ctx, script, r.keys(buckets), args)
+	default: // any node's clock
+		cmd = script.Run(ctx, r.client, nil, args...)
 		err = cmd.Err()
 	}
 	if err != nil {

@@ -3,9 +3,14 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -111,6 +116,65 @@ func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer,
 		return nil, err
 	}
 	return answers, nil
+}
+
+// nodePause is how long a node that could not be reached is not called.
+const nodePause = time.Second
+
+// nodes remembers which nodes of a Cluster answer, by address, so that the buckets of one that is away do not delay those of the others.
+type nodes struct {
+	mu sync.Mutex
+	at map[string]node
+}
+
+type node struct {
+	answers bool
+	paused  time.Time // until when
+}
+
+// state reports whether a node is paused, and whether another node answers.
+func (n *nodes) state(addr string) (paused, others bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for other, x := range n.at {
+		others = others || other != addr && x.answers
+	}
+	return time.Now().Before(n.at[addr].paused), others
+}
+
+// note remembers the outcome of a call.
+func (n *nodes) note(addr string, err error) {
+	x := node{answers: err == nil}
+	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) || redis.HasErrorPrefix(err, "CLUSTERDOWN") {
+		x.paused = time.Now().Add(nodePause)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.at == nil {
+		n.at = map[string]node{}
+	}
+	n.at[addr] = x
+}
+
+// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An error wraps ErrPartly while another node
+// answers.
+func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd, err error) {
+	master, err := r.cluster.MasterForKey(ctx, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	addr := master.Options().Addr
+	paused, others := r.nodes.state(addr)
+	if err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause); !paused {
+		cmd = script.Run(ctx, r.client, keys, args...)
+		if err = cmd.Err(); !errors.Is(err, context.Canceled) {
+			r.nodes.note(addr, err)
+		}
+	}
+	if err != nil && others {
+		err = fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	return cmd, err
 }
 
 // concurrently calls do(0) to do(n-1) concurrently, waits for all, and returns the first error.

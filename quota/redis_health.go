@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,19 +16,30 @@ import (
 // ErrUnavailable too.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
+// ErrPartly says that some nodes of a Cluster do not answer, and others do. Errors that wrap it wrap ErrUnavailable too.
+var ErrPartly = errors.New("a part of the Redis Cluster is away")
+
 // Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a replica, if Redis cannot write (out of
 // memory, failing disk), if its user lacks rights, and on Cluster if a slot has no master. It writes nothing. Errors:
-// ErrUnavailable, and ErrNotPermitted with it.
+// ErrUnavailable, and ErrNotPermitted or ErrPartly with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
+	var well atomic.Bool // one of the masters
 	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
 		if err = permissionError(denied, err, r.prefix); err != nil || r.cluster == nil {
 			return err
 		}
-		return checkSlots(ctx, master)
+		up, err := checkSlots(ctx, master)
+		if up {
+			well.Store(true)
+		}
+		return err
 	})
+	if err != nil && well.Load() && !errors.Is(err, ErrNotPermitted) {
+		err = fmt.Errorf("%w: %w", ErrPartly, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -45,14 +57,15 @@ func permissionError(denied []string, err error, prefix string) error {
 	return err
 }
 
-// checkSlots returns an error if the node sees slots of the cluster that no node serves. The probe does not notice them, since it has no
-// keys.
-func checkSlots(ctx context.Context, node redis.UniversalClient) error {
+// checkSlots returns whether the node serves its slots, and an error if it sees slots of the cluster that no node serves. The probe does not
+// notice them, since it has no keys.
+func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
-	if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")) {
-		err = errors.New("a part of the cluster is down")
+	up = strings.Contains(info, "cluster_state:ok")
+	if err == nil && !(up && strings.Contains(info, "cluster_slots_ok:16384")) {
+		err = errors.New("not all slots are served")
 	}
-	return err
+	return up, err
 }
 
 func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {

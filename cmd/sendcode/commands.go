@@ -21,9 +21,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-type serveCommand struct{}
+type serveCommand struct {
+	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer. 0s: it tries once, and starts without Redis."`
+}
 
-func (serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+func (c serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	cfg.Wait = c.Wait
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))

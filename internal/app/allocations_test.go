@@ -46,7 +46,7 @@ func TestAllocationsOfASend(t *testing.T) {
 		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
 		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("Content-Type", "application/json")
-		a.listeners[0].handler.ServeHTTP(w, r)
+		a.listeners[0].routes.ServeHTTP(w, r)
 		if w.Code != http.StatusAccepted {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}

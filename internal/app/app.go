@@ -29,6 +29,7 @@ import (
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
@@ -44,6 +45,7 @@ type App struct {
 	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
+	started   time.Time
 	ring      *keys.Ring
 	ids       *store.IDs
 	generated []config.ShownSecret
@@ -66,7 +68,9 @@ type App struct {
 	mails    *message.Renderer
 	metrics  *metrics.Metrics
 
-	listeners []listener
+	listeners []*listener
+	failed    chan error    // what ended a listener's server
+	serving   chan struct{} // closed by Serve
 	database  *databaseProbe
 	health    *server.Health
 	console   *console.Console // nil when it is off
@@ -100,7 +104,7 @@ func TuneGC(options ...memlimit.Option) {
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(runbook.Logger(logger)), time.Now)
+	a := newApp(cfg, requestid.Logger(server.LimitErrors(runbook.Logger(logger))), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -111,13 +115,14 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	}
 	return a, runSteps(
 		a.fillSecrets,
-		func() error { return a.openLog(ctx) },
+		a.openPorts,
+		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openLog) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,
 		a.newOutbox,
 		func() error { a.newServices(a.outbox); return a.rebuild(ctx) },
-		a.listen,
+		a.addRoutes,
 	)
 }
 
@@ -132,7 +137,8 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New()}
+	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New(), started: time.Now(),
+		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
 // fillSecrets parses the key ring. If the configuration needs the data directory, it first locks that and fills in the secrets stored

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +20,7 @@ import (
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/failover"
+	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
 	"sendcode/internal/reports"
@@ -29,11 +31,20 @@ import (
 	"sendcode/web"
 )
 
-// listener is an open port and what answers on it.
+// listener is an open port with its server. What answers on it changes when the routes are there.
 type listener struct {
 	net.Listener
-	handler *echo.Echo
+	server  *http.Server
+	routes  *echo.Echo
+	present atomic.Pointer[http.Handler]
 }
+
+// ServeHTTP implements http.Handler.
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*l.present.Load()).ServeHTTP(w, r)
+}
+
+func (l *listener) use(h http.Handler) { l.present.Store(&h) }
 
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
@@ -41,28 +52,43 @@ const shutdownWait = 10 * time.Second
 // ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// listen opens the ports and builds what answers on them: everything on one or, with an admin address, the console and the metrics on
-// another.
-func (a *App) listen() error {
-	health := a.newHealth()
+// openPorts opens the ports: one or, with an admin address, two. Until Serve, /readyz and all requests get 503.
+func (a *App) openPorts() error {
+	a.health = &server.Health{}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", address)
+		port, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("can't listen on %s: %w", address, err)
 		}
-		a.onClose(func() error {
-			_ = l.Close() // the server closes it as well
-			return nil
-		})
-		e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address), Served: a.metrics.Served})
-		health.Register(e)
-		page.RegisterStatic(e)
-		a.listeners = append(a.listeners, listener{l, e})
+		newEcho := func() *echo.Echo {
+			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address),
+				Served: a.metrics.Served})
+			a.health.Register(e)
+			return e
+		}
+		starting := newEcho()
+		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
+		l := &listener{Listener: port, routes: newEcho()}
+		l.use(starting)
+		l.server = server.NewHTTPServer(a.health.EndConnections(l), a.logger)
+		a.onClose(l.server.Close)
+		a.listeners = append(a.listeners, l)
+		go func() { a.failed <- l.server.Serve(l) }()
 	}
-	front, back := a.listeners[0].handler, a.listeners[len(a.listeners)-1].handler
+	return nil
+}
+
+// addRoutes builds what answers on the ports: everything on one or, with an admin address, the console and the metrics on another. Requests
+// wait from now on until Serve.
+func (a *App) addRoutes() error {
+	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
+	for _, l := range a.listeners {
+		page.RegisterStatic(l.routes)
+	}
+	a.addProbes()
 	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
 	a.api = api.New(a.codes, apiKeys(a.cfg))
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
@@ -90,6 +116,15 @@ func (a *App) listen() error {
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.observeParts(front)
 	a.registerMetrics(back)
+	for _, l := range a.listeners {
+		l.use(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-a.serving:
+				l.routes.ServeHTTP(w, r)
+			case <-r.Context().Done():
+			}
+		}))
+	}
 	return nil
 }
 
@@ -118,12 +153,23 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 	return nil
 }
 
-// newHealth returns what answers /readyz, and registers the gauge of the limiter.
-func (a *App) newHealth() *server.Health {
+// addProbes begins the checks of /readyz, and registers the gauge of the limiter.
+func (a *App) addProbes() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
 	if a.redis != nil {
-		redis := &server.Recent{Check: func(ctx context.Context) error { return publicRedisReason(a.redis.Ping(ctx)) }}
+		partly := false
+		redis := &server.Recent{Check: func(ctx context.Context) error { // one at a time
+			err := a.redis.Ping(ctx)
+			switch now := errors.Is(err, quota.ErrPartly); {
+			case now && !partly:
+				a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err)
+			case !now && partly && err == nil:
+				a.logger.Info("Redis Cluster whole again")
+			}
+			partly = errors.Is(err, quota.ErrPartly) || partly && err != nil
+			return publicRedisReason(err)
+		}}
 		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
 	}
 	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
@@ -132,17 +178,19 @@ func (a *App) newHealth() *server.Health {
 		checks = append(checks, limiterUp)
 	}
 	a.metrics.RegisterLimiter(limiterUp)
-	a.health = server.NewHealth(checks...)
-	return a.health
+	a.health.MarkStarted(checks...)
 }
 
 // publicRedisReason returns the public reason why Redis does not decide, if its answer tells; else err.
 func publicRedisReason(err error) error {
-	if !errors.Is(err, quota.ErrNotPermitted) {
-		return err
+	switch {
+	case errors.Is(err, quota.ErrNotPermitted):
+		return &server.Reason{Word: "redis_no_permission",
+			Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
+	case errors.Is(err, quota.ErrPartly):
+		return &server.Reason{Word: "redis_part_away", Text: "A part of the Redis Cluster is away: the database decides for its keys.", Err: err}
 	}
-	return &server.Reason{Word: "redis_no_permission",
-		Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
+	return err
 }
 
 func (a *App) registerPages(e *echo.Echo) {
@@ -266,24 +314,22 @@ func (a *App) FailingServers() (out []console.FailingServer) {
 
 // serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
-	servers := make([]*http.Server, len(a.listeners))
-	failed := make(chan error, len(a.listeners))
-	for i, l := range a.listeners {
-		servers[i] = server.NewHTTPServer(a.health.EndConnections(l.handler), a.logger)
-		go func() { failed <- servers[i].Serve(l.Listener) }()
+	close(a.serving)
+	for _, l := range a.listeners {
+		l.use(l.routes)
 	}
 	var err error
 	select {
 	case <-ctx.Done():
 		a.limits.EndWaits()
 		a.drain(ctx)
-	case err = <-failed:
+	case err = <-a.failed:
 		a.limits.EndWaits()
 	}
 	if a.console != nil {
 		a.console.Stop()
 	}
-	return errors.Join(err, shutdown(servers))
+	return errors.Join(err, a.shutdown())
 }
 
 // drain makes /readyz fail for Config.Drain before the ports close, so that load balancers notice.
@@ -297,13 +343,13 @@ func (a *App) drain(ctx context.Context) {
 	<-time.After(wait)
 }
 
-func shutdown(servers []*http.Server) error {
+func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
-	errs := make([]error, len(servers))
+	errs := make([]error, len(a.listeners))
 	var wg sync.WaitGroup
-	for i, s := range servers {
-		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
+	for i, l := range a.listeners {
+		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -163,9 +163,9 @@ func (p *databaseProbe) beat(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.seen != "" && seen != p.seen {
+	if p.seen != "" && seen != p.seen && seen != noBeat {
 		if p.others.IsZero() {
-			p.logger.Error("another replica can write to the database, this one can't: /readyz is 503 until it can; compare their networks and settings")
+			p.logger.Error("database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings")
 		}
 		p.others = time.Now()
 	}
@@ -175,18 +175,27 @@ func (p *databaseProbe) beat(ctx context.Context) {
 // heartbeats tell replicas that the writes of another succeed.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, different from all earlier ones; "none" before the first.
+	// Read returns the last heartbeat, different from all earlier ones; noBeat if it is over, or there was none.
 	Read(context.Context) (string, error)
 }
 
 // redisHeartbeats keeps the last heartbeat of all replicas in one field of Redis.
 type redisHeartbeats struct{ client redis.UniversalClient }
 
-const beatKey, beatField = RedisPrefix + "{written}", "by"
+const (
+	beatKey   = RedisPrefix + "{written}"
+	beatField = "by"
+	noBeat    = "none"
+)
+
+// beatScript runs only commands that the limiter's scripts run, so it needs no rights of its own.
+var beatScript = redis.NewScript(`local now = redis.call('TIME')
+redis.call('HSET', KEYS[1], '` + beatField + `', ARGV[1])
+return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)
 
 // Write implements heartbeats.
 func (h redisHeartbeats) Write(ctx context.Context) error {
-	return h.client.HSet(ctx, beatKey, beatField, rand.Text()).Err()
+	return beatScript.Run(ctx, h.client, []string{beatKey}, rand.Text(), beatFor.Milliseconds()).Err()
 }
 
 // Read implements heartbeats.
@@ -198,7 +207,7 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 	if beat, ok := values[0].(string); ok {
 		return beat, nil
 	}
-	return "none", nil
+	return noBeat, nil
 }
 
 const unreachable = "log_unreachable"

@@ -23,6 +23,7 @@ type played struct {
 	commit *sqldb.Commit
 	beat   atomic.Int32
 	away   bool // Redis
+	over   bool // the last heartbeat
 }
 
 func (d *played) probe() *databaseProbe {
@@ -34,6 +35,9 @@ func (d *played) Write(context.Context) error { d.beat.Add(1); return nil }
 func (d *played) Read(context.Context) (string, error) {
 	if d.away {
 		return "", errors.New("away")
+	}
+	if d.over {
+		return noBeat, nil
 	}
 	return fmt.Sprint(d.beat.Load()), nil
 }
@@ -153,6 +157,9 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		d.err = errors.New("away")
 		pass(1, true) // another one that loses the database a little later
 		servertest.Same(t, "away for all", pass(9, false), "log_unreachable")
+		d.over = true
+		servertest.Same(t, "the last heartbeat is over", pass(2, false), "log_unreachable")
+		d.over = false
 		beats := d.beat.Load()
 		servertest.Same(t, "away here", pass(3, true), "log_unreachable!")
 		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)

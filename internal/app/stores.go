@@ -85,8 +85,44 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
+	if a.cfg.Wait > 0 {
+		away := func(err error) bool {
+			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
+		}
+		if err := a.await(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
+			return fmt.Errorf("Redis does not answer: %w; serve --wait=0s starts without it", err)
+		}
+	}
 	a.warnRedis(ctx, a.redis)
 	return nil
+}
+
+// sayEvery is the time between two log lines of await.
+const sayEvery = 10 * time.Second
+
+// await calls open until it does not fail because the part that a setting names is away, at most until Config.Wait after the start. It logs
+// that it waits. The last error says what to do.
+func (a *App) await(ctx context.Context, setting string, away func(error) bool, open func(context.Context) error) error {
+	var said time.Time
+	for {
+		err := open(ctx)
+		left := time.Until(a.started.Add(a.cfg.Wait))
+		switch {
+		case err == nil || !away(err):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case left <= 0:
+			return fmt.Errorf("%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err, a.cfg.Wait, setting)
+		case time.Since(said) >= sayEvery:
+			said = time.Now()
+			a.logger.Warn("start waits: start what the setting names, or correct it", "setting", setting, "left", left.Round(time.Second).String(), "error", err)
+		}
+		select {
+		case <-time.After(min(left, time.Second)):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be longer than a call: leases, a stop, the

@@ -135,7 +135,7 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 		}
 		return d, err
 	}
-	if ctx.Err() == nil { // if the client hung up, the limiter may be well
+	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be well
 		g.awayUntil.Store(g.now().Add(Pause).UnixMicro())
 		g.logOutage(err)
 	}

@@ -73,12 +73,13 @@ func (r *Recent) run(ctx context.Context, ended chan struct{}) {
 
 // Health answers /livez, which checks nothing, and /readyz.
 type Health struct {
-	checks   []func(context.Context) error // each answers soon
+	checks   atomic.Pointer[[]func(context.Context) error] // nil: starting
 	stopping atomic.Bool
 }
 
-// NewHealth makes a Health with these checks. One that fails makes /readyz "degraded", or 503 if its Reason says so.
-func NewHealth(checks ...func(context.Context) error) *Health { return &Health{checks: checks} }
+// MarkStarted ends the 503 of /readyz: from now on it runs these checks, each of which must answer soon. One that fails makes it "degraded",
+// or 503 if its Reason says so.
+func (h *Health) MarkStarted(checks ...func(context.Context) error) { h.checks.Store(&checks) }
 
 // EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.
 func (h *Health) EndConnections(next http.Handler) http.Handler {
@@ -107,9 +108,13 @@ func (h *Health) readiness(ctx context.Context) (status int, body string) {
 	if h.stopping.Load() {
 		return http.StatusServiceUnavailable, "stopping"
 	}
-	errs := make([]error, len(h.checks))
+	checks := h.checks.Load()
+	if checks == nil {
+		return http.StatusServiceUnavailable, "starting"
+	}
+	errs := make([]error, len(*checks))
 	var wg sync.WaitGroup
-	for i, check := range h.checks {
+	for i, check := range *checks {
 		wg.Go(func() { errs[i] = check(ctx) })
 	}
 	wg.Wait()

@@ -25,8 +25,12 @@ func TestReadiness(t *testing.T) {
 		{"log away here alone", &Reason{"log_full", "No room.", true, broken}, broken, 503, "unavailable: log_full: No room.\ndegraded"},
 	} {
 		e, _ := testServer(t)
-		h := NewHealth(func(context.Context) error { return c.log }, func(context.Context) error { return c.redis })
+		var h Health
 		h.Register(e)
+		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
+			t.Errorf("at start: %d %s", starting.Code, starting.Body)
+		}
+		h.MarkStarted(func(context.Context) error { return c.log }, func(context.Context) error { return c.redis })
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code

@@ -122,17 +122,23 @@ func (s *Stack) Start(n int) *Stack {
 		logger := slog.New(slog.NewJSONHandler(s.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		a, err := app.New(s.Context(), s.Config(), logger)
 		Must(s.T, err)
-		ctx, stop := context.WithCancel(context.Background())
-		r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
-		if s.watches {
-			a.SetReload(app.ReloadOptions{Environ: s.environ(), Hangup: r.Hangup})
-		}
-		go func() { r.done <- a.Serve(ctx) }()
-		s.Replicas = append(s.Replicas, r)
-		i := len(s.Replicas) - 1
-		s.Cleanup(func() { s.Stop(i) }) // before the parts that it needs
+		s.Serve(a)
 	}
 	return s
+}
+
+// Serve adds a replica that was built.
+func (s *Stack) Serve(a *app.App) {
+	s.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
+	if s.watches {
+		a.SetReload(app.ReloadOptions{Environ: s.environ(), Hangup: r.Hangup})
+	}
+	go func() { r.done <- a.Serve(ctx) }()
+	s.Replicas = append(s.Replicas, r)
+	i := len(s.Replicas) - 1
+	s.Cleanup(func() { s.Stop(i) }) // before the parts that it needs
 }
 
 // Stop stops replica i as SIGTERM does.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"sendcode/internal/app/apptest"
@@ -13,7 +15,10 @@ import (
 // Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each scope, and a master killed.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Policy(`    - {name: short, scope: recipient, limit: 1, window: 300s}
+	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
+policies:
+  default:
+    - {name: short, scope: recipient, limit: 1, window: 300s}
     - {name: office, scope: ip, limit: 4, window: 300s}
     - {name: purpose, scope: purpose, limit: 100, window: 60s}
     - {name: shop, scope: app, limit: 100, window: 60s}
@@ -40,7 +45,31 @@ func TestOnACluster(t *testing.T) {
 	s.AwaitReady(0, 200, "ok")
 
 	cluster.Nodes[1].Stop()
-	s.AwaitReady(0, 200, "degraded")
+	const part = "degraded: redis_part_away: A part of the Redis Cluster is away: the database decides for its keys."
+	s.AwaitReady(0, 200, part)
+	alone := func() (of string) { // whether the buckets of 20 users are decided by the process alone
+		for user := range 20 {
+			a := s.Post("/v1/limits/calls/take", fmt.Sprintf(`{"keys":{"user":"%d"}}`, user))
+			s.Is("a limit", a, http.StatusOK)
+			of += strconv.FormatBool(strings.Contains(string(a.Raw), `"degraded":true`))
+		}
+		return of
+	}
+	before := alone()
+	if !strings.Contains(before, "true") || !strings.Contains(before, "false") {
+		t.Errorf("not the buckets of one master alone: %s", before)
+	}
+	for range 10 {
+		if now := alone(); now != before {
+			t.Errorf("%s, then %s", before, now)
+		}
+		if status, body := s.Ready(0); status != http.StatusOK || body != part {
+			t.Errorf("readiness flaps: %d %s", status, body)
+		}
+	}
+	if s.Logged("limiter unavailable") {
+		t.Error("all of the limiter was given up")
+	}
 	s.Admits(0, 30, apptest.Ana)
 	for i := range 6 { // their buckets are on any of the masters
 		if n := s.Burst(10, fmt.Sprintf("two-%d@example.com", i)); n > 1 {

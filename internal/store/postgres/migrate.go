@@ -34,6 +34,9 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	// A migration that waits for a table blocks all later statements on it, so it gives up and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout()
+	}
 	if err := checkSessions(ctx, config); err != nil {
 		return migrations.Wrap(err)
 	}

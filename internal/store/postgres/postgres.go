@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/sqldb"
@@ -286,6 +287,15 @@ func connectionLost(err error) bool {
 
 // readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func readOnly(err error) bool { return sqlState(err) == "25006" }
+
+// Away reports whether err of Migrate or Open means that no server accepts connections, now.
+func Away(err error) bool {
+	if code := sqlState(err); code != "" { // starting up or shutting down, or too many connections
+		return strings.HasPrefix(code, "57P") || code == "53300"
+	}
+	_, notConnected := errors.AsType[*pgconn.ConnectError](err)
+	return notConnected || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
+}
 
 // isUndefined says that a table is not there.
 func isUndefined(err error) bool { return sqlState(err) == "42P01" }
