@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 )
 
 // toldApps fills the log with an event of each state: arrived, tried and pending, given up, and one about an approval.
@@ -36,7 +37,7 @@ func toldApps(r *rig) (ids []string) {
 	}
 	v := r.begin("eve@example.com").Verification
 	tell := store.NewEvent{ID: r.id(), Type: "verification.approved"}
-	r.Must(r.Log.Approve(context.Background(), v.ID, tell))
+	r.Must(r.Log.Check(context.Background(), storetest.Right(v.ID, tell)))
 	return append(ids, tell.ID.String())
 }
 

@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/support"
 )
 
@@ -106,7 +107,7 @@ func TestPages(t *testing.T) {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
-		r.Must(r.Log.Attempt(r.Context(), bounced.VerificationID, ""))
+		r.Must(r.Log.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.Log.Cancel(r.Context(), paused.VerificationID))
 	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))

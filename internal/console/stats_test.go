@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 )
 
 // counted is a rig with two hours of traffic, and a send in the time before.
@@ -19,7 +20,7 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	r.Must(r.Log.Approve(context.Background(), ana.VerificationID, store.NewEvent{}))
+	r.Must(r.Log.Check(context.Background(), storetest.Right(ana.VerificationID)))
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")

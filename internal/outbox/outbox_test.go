@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -169,7 +170,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 	}
 	vtest.EachInBubble(t, map[string]row{
 		"approved": {func(r *vtest.Rig, id string) error {
-			return vtest.Err(r.Store.Approve(r.Context(), id, store.NewEvent{}))
+			return vtest.Err(r.Store.Check(r.Context(), storetest.Right(id)))
 		}, outbox.ReasonEnded, 0},
 		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) }, outbox.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) error {
@@ -178,7 +179,7 @@ func TestEndedWhileItWaited(t *testing.T) {
 		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
 			for range verification.MaxAttempts {
-				_, _, _, err = r.Store.Attempt(r.Context(), id, "")
+				_, err = r.Store.Check(r.Context(), storetest.Wrong(id))
 			}
 			r.Sleep(10 * time.Minute)
 			return err

@@ -30,10 +30,10 @@ func AppChecksBucket(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// CheckBuckets returns the buckets in which a check is counted. Without a client address there are none of networks: a back end's own
-// address would stand for all its users.
+// CheckBuckets returns the buckets of networks in which a failed check is counted; none without a client address, since a back end's own
+// would stand for all its users.
 func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
-	all := map[quota.Scope]string{quota.App: AppChecksBucket(app, ch)}
+	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
 		if subject != "" {
 			all[scope] = quota.Bucket(app, string(ch), "checks", string(scope), subject)

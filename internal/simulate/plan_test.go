@@ -77,7 +77,7 @@ var (
 )
 
 // committed are methods of the log whose commits may go wrong.
-var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Attempt", "Approve", "Claim", "Release", "Refunded", "AppEventEnded"}
+var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Check", "Check", "Claim", "Release", "Refunded", "AppEventEnded"}
 
 // CallFaults are the ways in which a single call fails, by what is called: a statement or a commit of the log, the limiter, a mail server
 // or carrier.

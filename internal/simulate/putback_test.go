@@ -27,9 +27,6 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
 			r.Parts.Limiter, r.Parts.Log = neverIncomplete{r.Parts.Limiter}, tellsNoHistory{r.Parts.Log}
 		}, "told wait", 1},
-		"H1: an app's bound on failed checks refuses": {func(r *simulate.Replica) {
-			r.Parts.Limiter = appRefuses{r.Parts.Limiter}
-		}, "attackers stop no one else", 1},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
 			r.Parts.Log = oneKind{r.Parts.Log}
 		}, "attackers stop no one else", 55},
@@ -124,19 +121,6 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun
 		b.History = nil
 	}
 	return b, err
-}
-
-// appRefuses is a limiter whose refusals by an app's bound look like those of a network.
-type appRefuses struct{ gates.Limiter }
-
-func (l appRefuses) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := l.Limiter.Take(ctx, r)
-	for i := range d.Rules {
-		if !d.Admitted && d.Rules[i].Scope == quota.App {
-			d.Rules[i].Scope = quota.IP
-		}
-	}
-	return d, err
 }
 
 // oneKind is a log in which every verification is of a back end.

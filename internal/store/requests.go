@@ -202,3 +202,22 @@ type Lockout struct {
 	Wait     time.Duration // until a code can be checked; 0: not locked out
 	Failures int           // failed checks that the bound with the longer wait counts
 }
+
+// CheckRequest is one check of a typed code.
+type CheckRequest struct {
+	ID      string // of the verification
+	Network string // the client's, as Send.IP
+	// Judge says whether the typed code is right. The store calls it while it holds locks, maybe more than once, and writes nothing if it
+	// fails. counts: the check will count; if not, only the error matters. tell is written if the code is right.
+	Judge func(v Verification, counts bool) (right bool, tell NewEvent, err error)
+}
+
+// Checked is the result of a check.
+type Checked struct {
+	Verification Verification // as the check left it
+	Now          time.Time    // of the check, on the log's clock
+	Counted      bool         // false: the verification was not pending, or its recipient is locked out
+	Approved     bool         // by this check: the code was right
+	Event        NewEvent     // written with the approval; zero: none
+	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out
+}

@@ -3,7 +3,6 @@ package verification
 import (
 	"context"
 	"errors"
-	"time"
 
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
@@ -23,123 +22,96 @@ type CheckResult struct {
 	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 }
 
-// Check compares a typed code with a verification's code and approves it if they are equal. The attempt is written to the log before the
-// comparison. Of several right checks exactly one approves. Errors: *fault.InvalidError for a text that has not the code's characters or
-// length, which costs no attempt; fault.NotFound, *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// Check compares a typed code with a verification's code and approves it if they are equal. The log counts the check and approves in one
+// transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
+// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound,
+// *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
-	v, err := s.lookup(ctx, c, id)
+	taken, err := s.takeNetworks(ctx, c, id, typed)
 	if err != nil {
-		if errors.Is(err, fault.NotFound) {
-			s.pretendCheck(ctx, c, typed)
-		}
 		return CheckResult{}, err
 	}
-	entered, err := s.shape(v.Verification).Normalize(typed)
-	switch {
-	case err != nil:
-		return CheckResult{}, err
-	case v.state() != Pending:
-		return s.checkResult(v.Verification, v.now, "ended", false), nil
-	}
-	// From here the attempt counts, even if the client hangs up.
+	// From here the check goes on, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	counted, err := s.takeCheck(ctx, c, v.Channel)
-	if err != nil {
-		return CheckResult{}, err
+	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judge(c, typed)})
+	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(taken.Buckets) > 0 {
+		s.Outbox.RefundLater(taken.ID, taken.Buckets)
 	}
-	checked, failed, err := s.compare(ctx, c, id, entered)
-	if !failed && len(counted.Buckets) > 0 {
-		s.Outbox.RefundLater(counted.ID, counted.Buckets)
-	}
-	if checked.Valid && c.Kind == Browser {
-		checked.Known, _ = s.Vault.SealKnown(v.Verification) // it fails if the address was erased meanwhile
-	}
-	return checked, err
-}
-
-// compare counts an attempt in the database. If that counted it, compare compares the codes, and approves if they are equal. failed: the
-// attempt counts, and no right code was seen, so the limiter keeps the check as a failed one. Errors: fault.NotFound, *TooManyChecksError,
-// fault.Unavailable; fault.Uncertain if the attempt may count.
-func (s *Service) compare(ctx context.Context, c Caller, id, entered string) (result CheckResult, failed bool, err error) {
-	v, counted, now, err := s.Store.Attempt(ctx, id, c.network())
 	switch {
+	case errors.Is(err, fault.NotFound): // as long as for a known one
+		code.CompareDummy(typed)
+		_, _, _ = s.Gate.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
+		return CheckResult{}, err
 	case err != nil:
-		return result, false, err
-	case !counted && StateOf(v, now) == Pending:
-		return result, false, s.lockoutError(ctx, c, v)
-	case !counted:
-		return s.checkResult(v, now, "ended", false), false, nil
+		return CheckResult{}, err
+	case checked.Lockout.Wait > 0:
+		return CheckResult{}, s.lockoutError(c, checked)
+	case !checked.Counted:
+		return s.checkResult(checked, "ended", recipient.Hash{}), nil
+	case !checked.Approved:
+		s.countWrongCode(ctx, c.App, checked.Verification.Channel)
+		return s.checkResult(checked, "wrong", recipient.Hash{}), nil
 	}
-	right, err := s.rightCode(v)
-	if err != nil { // the key is no longer in the ring
-		return result, true, fault.Uncertain.Wrap(err) // the attempt is counted
-	}
-	if !code.Equal(entered, right) {
-		return s.checkResult(v, now, "wrong", false), true, nil
-	}
-	result, err = s.approve(ctx, v, now)
-	return result, false, err
+	return s.approved(c, checked), nil
 }
 
-// pretendCheck asks for an unknown ID what a check of a known one asks, once each: the limiter and the log. It ignores the answers and
-// counts nothing. A check that counts takes longer by the time that its commit waits for the disk.
-func (s *Service) pretendCheck(ctx context.Context, c Caller, typed string) {
-	_, _, _ = s.Gate.PeekOrLocal(ctx, s.checkRequest(c, recipient.Email))
-	_, _, _, _ = s.Store.Attempt(ctx, "", "")
-	code.CompareDummy(typed)
-}
-
-func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (CheckResult, error) {
-	_, test := s.testRecipient(v)
-	event, err := s.Policy.Get().Subscriptions.NewEvent(v.App, webhook.EventApproved, test, s.IDs, s.Now())
-	if err != nil {
-		return CheckResult{}, fault.Uncertain.Wrap(err) // the attempt is counted
-	}
-	won, err := s.Store.Approve(ctx, v.ID, event)
-	if err != nil { // the code was right, and the attempt is counted
-		return CheckResult{}, fault.Uncertain.Wrap(err)
-	}
-	if won {
-		if event.Type != "" {
-			s.Notify()
+// judge returns the function by which the log learns whether a typed code is right. It fails as Check does, and with fault.Unavailable if
+// the code cannot be derived.
+func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (bool, store.NewEvent, error) {
+	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
+		entered, err := s.normalize(c, v, typed)
+		if err != nil || !counts {
+			return false, tell, err
 		}
-		v.ApprovedAt = now
-		approved := s.checkResult(v, now, "approved", true)
-		approved.Proof = s.prove(v, now)
-		return approved, nil
+		expected, err := s.rightCode(v)
+		if err != nil { // the key is no longer in the ring
+			return false, tell, fault.Unavailable.Wrap(err)
+		}
+		if !code.Equal(entered, expected) {
+			return false, tell, nil
+		}
+		_, test := s.testRecipient(v)
+		tell, err = s.Policy.Get().Subscriptions.NewEvent(v.App, webhook.EventApproved, test, s.IDs, s.Now())
+		return err == nil, tell, store.Unavailable(err)
 	}
-	again, _, now, err := s.Store.Verification(ctx, v.ID)
-	if err != nil {
-		return CheckResult{}, fault.Uncertain.Wrap(err)
-	}
-	return s.checkResult(again, now, "ended", false), nil
 }
 
-// prove signs the proof of an approval. It returns "" if proofs are off, or if signing failed, which it logs: the approval is valid
-// without a proof.
-func (s *Service) prove(v store.Verification, now time.Time) string {
-	if s.Prover == nil {
-		return ""
+// normalize returns the typed code without spaces and dashes. Errors: fault.NotFound for another app's verification, and for a browser if
+// a back end opened it; *fault.InvalidError.
+func (s *Service) normalize(c Caller, v store.Verification, typed string) (string, error) {
+	if !c.mayRead(v) {
+		return "", fault.NotFound
 	}
+	return s.shape(v).Normalize(typed)
+}
+
+// approved returns the result of a check that approved. The address is decrypted once.
+func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
+	if checked.Event.Type != "" {
+		s.Notify()
+	}
+	v := checked.Verification
 	spelling, err := s.Vault.AddressHashOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
-	if err != nil {
-		s.Logger.Error("could not sign proof", "error", err)
-		return ""
+	result := s.checkResult(checked, "approved", spelling)
+	result.Valid = true
+	if err == nil && c.Kind == Browser {
+		result.Known, err = s.Vault.SealKnown(v, spelling)
 	}
-	_, test := s.testRecipient(v)
-	token, err := s.Prover.Sign(proof.Claims{
-		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose, Test: test,
-	}, now)
-	if err != nil {
+	if err == nil && s.Prover != nil {
+		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel),
+			Purpose: v.Purpose, Test: result.Test}, checked.Now)
+	}
+	if err != nil { // the approval is valid without
 		s.Logger.Error("could not sign proof", "error", err)
 	}
-	return token
+	return result
 }
 
-func (s *Service) checkResult(v store.Verification, now time.Time, outcome string, valid bool) CheckResult {
-	s.Observer.Checked(v.Channel, v.App, outcome)
-	return CheckResult{View: s.view(v, store.Send{}, now, recipient.Hash{}), Valid: valid}
+// checkResult returns the result of a check and counts it for the metrics. address is as for view.
+func (s *Service) checkResult(checked store.Checked, outcome string, address recipient.Hash) CheckResult {
+	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
+	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }
 
 // CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending verification that was requested with a secret

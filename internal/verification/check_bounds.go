@@ -2,44 +2,55 @@ package verification
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the log, together with the attempt (gate.FailureLimit), separately for each class
-// of callers. Of the client's networks: in the limiter, before the comparison. Of the app: it refuses no check, but while it is exceeded,
-// an alarm is logged and new codes of browsers are longer. A check is counted as failed before the comparison, and refunded in the limiter
-// if the code was right or was not compared.
+// Failed checks have three bounds. Of the recipient: in the log, together with the check (gate.FailureLimit), separately for each class of
+// callers. Of the client's networks: in the limiter, before the comparison, and refunded unless the code was wrong. Of the app: in the
+// limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
-// takeCheck counts a check as failed before the comparison, and returns the request with the buckets that count it, for a refund. If only
-// the app's bound is exceeded, it admits the check and counts an alarm. Errors: *TooManyChecksError, fault.Unavailable.
-func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (quota.Request, error) {
-	r := s.checkRequest(c, ch)
-	d, err := s.takeAsNew(ctx, &r)
-	over := err == nil && appBoundExceeded(d)
-	if over {
-		delete(r.Buckets, quota.App) // keeps the app's bucket from growing beyond its bound
-		r.Rules = r.Rules[:len(r.Rules)-1]
-		d, err = s.takeAsNew(ctx, &r) // the refused event may have been refunded
+// takeNetworks counts a check as failed for the client's networks, before the comparison, and returns the request, for a refund. It counts
+// nothing for a caller without an address, and for a check that will not be counted. Errors: *fault.InvalidError, *TooManyChecksError,
+// fault.Unavailable.
+func (s *Service) takeNetworks(ctx context.Context, c Caller, id, typed string) (r quota.Request, err error) {
+	if !c.IP.IsValid() {
+		return r, nil
 	}
-	switch {
-	case err != nil:
+	codes, now, err := s.Store.CodesOf(ctx, []string{id})
+	if err != nil {
 		return r, err
-	case !d.Admitted:
-		worst, _ := d.Blocking()
-		s.countRefusedCheck(ch, c.App, worst.Name)
-		return r, tooManyChecks(c, worst.Rule, worst.RetryAfter, d.At)
-	case over:
-		s.countCheckOverBound(ch, c.App)
 	}
-	return r, nil
+	v := store.Verification{Channel: recipient.Email}
+	if err = fault.NotFound; len(codes) > 0 {
+		v = codes[0]
+		_, err = s.normalize(c, v, typed)
+	}
+	checks := s.Policy.Get().Checks
+	r.Rules = []quota.Rule{checks.Network, checks.WideNetwork}
+	r.Buckets = policy.CheckBuckets(c.App, c.IP, v.Channel)
+	switch {
+	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
+		_, _, _ = s.Gate.PeekOrLocal(ctx, r)
+		return quota.Request{}, nil
+	case err != nil || StateOf(v, now) != Pending:
+		return quota.Request{}, err
+	}
+	d, err := s.takeAsNew(ctx, &r)
+	if err == nil && !d.Admitted {
+		worst, _ := d.Blocking()
+		s.countRefusedCheck(v.Channel, c.App, worst.Name)
+		err = tooManyChecks(c, worst.Rule, worst.RetryAfter, d.At)
+	}
+	return r, err
 }
 
 // takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this process; see gates.Gate.TakeOrLocal.
@@ -53,38 +64,33 @@ func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decisi
 	return d, err
 }
 
-// checkRequest returns the request that counts a failed check, without an ID. The app's bound is the last rule.
-func (s *Service) checkRequest(c Caller, ch recipient.Channel) quota.Request {
-	checks := s.Policy.Get().Checks
-	r := quota.Request{Buckets: policy.CheckBuckets(c.App, c.IP, ch), Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}}
-	r.Rules = slices.DeleteFunc(r.Rules, func(rule quota.Rule) bool { return r.Buckets[rule.Scope] == "" })
-	return r
+// wrongCode returns the request that counts a wrong code for an app, without an ID.
+func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: policy.AppChecksBucket(app, ch)},
+		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 
-// appBoundExceeded reports whether the app's bound refused the check.
-func appBoundExceeded(d quota.Decision) bool {
-	return slices.ContainsFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.App && !d.Admitted && r.Used >= r.Limit })
-}
-
-// lockoutError returns the error for an attempt that the log refused because of a lockout: *TooManyChecksError, or fault.Unavailable if the
-// log does not answer. It caches and records the lockout.
-func (s *Service) lockoutError(ctx context.Context, c Caller, v store.Verification) error {
-	out, err := s.Store.LockedOut(ctx, v)
-	if err != nil {
-		return err
+// countWrongCode counts a wrong code for its app, and an alarm if that has too many.
+func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
+	r := s.wrongCode(app, ch)
+	switch d, err := s.takeAsNew(ctx, &r); {
+	case err != nil: // the check is counted in the log, and its result is known
+		s.Logger.Error("could not count a wrong code for the app", "error", err)
+	case !d.Admitted:
+		s.countCheckOverBound(ch, app)
 	}
+}
+
+// lockoutError returns the *TooManyChecksError for a check that the log refused because of a lockout. It caches and records the lockout.
+func (s *Service) lockoutError(c Caller, checked store.Checked) error {
+	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
-	if out.Wait > 0 {
-		s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, out.Wait, s.Now())
-		s.Refusals.Add(store.Send{
-			App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
-			Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: out.Wait, Count: 1,
-		}, quota.Recipient)
-	}
-	if out.Wait <= 0 { // it ended meanwhile
-		return &TooManyChecksError{RetryAfter: time.Second}
-	}
-	return tooManyChecks(c, lockoutRule, out.Wait, s.Now())
+	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
+	s.Refusals.Add(store.Send{
+		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
+		Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: wait, Count: 1,
+	}, quota.Recipient)
+	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }
 
 // alarm counts events by name, for a log line at most once every alarmEvery.

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -58,34 +59,27 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 	})
 }
 
-// disturbed is a log in which something happens before some calls. It notes for which verifications tries are counted.
+// disturbed is a log in which something happens before each check. It notes which verifications are checked.
 type disturbed struct {
 	*sqlitetest.DB
-	tries                         []string
-	beforeAttempt, beforeApproval func(id string)
+	checked []string
+	before  func(id string)
 }
 
-func (l *disturbed) Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error) {
-	l.tries = append(l.tries, id)
-	if l.beforeAttempt != nil {
-		l.beforeAttempt(id)
+func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+	l.checked = append(l.checked, c.ID)
+	if l.before != nil {
+		l.before(c.ID)
 	}
-	return l.DB.Attempt(ctx, id, network)
-}
-
-func (l *disturbed) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
-	if l.beforeApproval != nil {
-		l.beforeApproval(id)
-	}
-	return l.DB.Approve(ctx, id, tell)
+	return l.DB.Check(ctx, c)
 }
 
 // Another caller's right answer is a moment earlier.
 func TestSecondRightAnswerIsNotApproved(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
-		r.Svc.Store = &disturbed{DB: r.Store, beforeApproval: func(id string) {
-			r.NoError(vtest.Err(r.Store.Approve(r.Context(), id, store.NewEvent{})))
+		r.Svc.Store = &disturbed{DB: r.Store, before: func(id string) {
+			r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(id))))
 		}}
 		r.WantChecked("the second", r.Check(a.View.ID, r.Code(0)), "approved false")
 	})
@@ -132,23 +126,20 @@ func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
-		r.Want("tries", log.tries, []string{a.View.ID, ""})
+		r.Want("checked", log.checked, []string{a.View.ID, "unknown"})
 	})
 }
 
-// A client that hangs up after its check has begun stops nothing: the try counts, and the right code is approved. A check of a code
-// that is used asks no log to count anything.
+// A client that hangs up after its check has begun stops nothing: the try counts, and the right code is approved.
 func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		ctx, hangUp := context.WithCancel(r.Context())
-		log := &disturbed{DB: r.Store, beforeAttempt: func(string) { hangUp() }}
-		r.Svc.Store = log
+		r.Svc.Store = &disturbed{DB: r.Store, before: func(string) { hangUp() }}
 		c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode())
 		r.NoError(err)
 		r.WantChecked("the right code", c, "approved true")
 		r.WantChecked("used again", r.Check(a.View.ID, r.LastCode()), "approved false")
-		r.Want("tries", len(log.tries), 1)
 	})
 }
 
@@ -280,10 +271,10 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 			return log, limiter
 		}
 		log, limiter := asked(id)
-		r.WantLine("of a known one", "[Verification Attempt] [Take]", log, limiter)
+		r.WantLine("of a known one", "[CodesOf Check] [Take Take]", log, limiter)
 		for _, unknown := range []string{"unknown", others, backEnds} {
 			log, limiter = asked(unknown)
-			r.WantLine(unknown, "[Verification Attempt] [Peek]", log, limiter)
+			r.WantLine(unknown, "[CodesOf Check] [Peek Peek]", log, limiter)
 		}
 	})
 }

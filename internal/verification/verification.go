@@ -40,10 +40,8 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
-	Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error)
-	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
+	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
 	Cancel(ctx context.Context, id string) (bool, error)
-	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.

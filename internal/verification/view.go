@@ -105,13 +105,18 @@ func (f found) state() State { return StateOf(f.Verification, f.now) }
 // opened it; fault.Unavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (found, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
-	if err == nil && (v.App != c.App || c.Kind == Browser && v.Holder != "") {
+	if err == nil && !c.mayRead(v) {
 		err = fault.NotFound
 	}
 	if err != nil {
 		return found{}, err
 	}
 	return found{v, send, now}, nil
+}
+
+// mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back end.
+func (c Caller) mayRead(v store.Verification) bool {
+	return v.App == c.App && (c.Kind == Secret || v.Holder == "")
 }
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no longer configured, Quota is empty.

@@ -9,8 +9,7 @@ import (
 
 // The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may fail in any FailureWindow, in one app and
 // channel, and for one class of callers that opened the verifications. The classes are counted separately, so that wrong codes from
-// strangers' browsers lock out neither back ends nor known browsers. A check counts as failed before the code is compared; an approved
-// verification has one failed check less than Attempts. The times of checks are not stored: a failure counts until FailureWindow
+// strangers' browsers lock out neither back ends nor known browsers. An approved verification has one failed check less than Attempts. The times of checks are not stored: a failure counts until FailureWindow
 // after its code expired, which is at most the life of a code too long.
 const (
 	FailureLimit  = 20
@@ -32,6 +31,26 @@ func failedTries(t store.Verification) int {
 		n--
 	}
 	return max(0, n)
+}
+
+// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of all classes; now is on the log's clock.
+// The caller writes the check if it is Counted, and the approval and the event if it is Approved. Errors: those of Judge.
+func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification, now time.Time) (d store.Checked, err error) {
+	d = store.Checked{Verification: v, Now: now}
+	if Pending(v, now) {
+		d.Lockout = LockoutOf(tried, v.Class, now)
+		d.Counted = d.Lockout.Wait <= 0
+	}
+	right, tell, err := c.Judge(v, d.Counted)
+	if !d.Counted {
+		return d, err
+	}
+	d.Verification.Attempts++
+	d.Verification.Checks = append(slices.Clip(v.Checks), store.Check{At: now, Network: c.Network})
+	if right {
+		d.Approved, d.Event, d.Verification.ApprovedAt = true, tell, now
+	}
+	return d, err
 }
 
 // LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all classes. Wait is the longer wait of the

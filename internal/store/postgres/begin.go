@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
@@ -72,9 +74,15 @@ func (p *DB) decideBatch(batch []*call) {
 	p.decideBatchWithin(ctx, batch)
 }
 
-// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone.
+// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone. A Begin
+// can be repeated even if the first transaction was committed: the second finds the rows by their IDs, and a first one that still runs
+// holds the recipients' locks.
 func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
-	answers, err := p.tripWithRetry(ctx, batch)
+	var answers []answer
+	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
+		answers, sure, err = p.tripsOnConn(ctx, conn, batch)
+		return sure, err
+	})
 	if len(batch) > 1 && oneCallFailed(err) {
 		// One call made the batch fail. Repeated alone, only that call fails.
 		for _, x := range batch {
@@ -95,28 +103,29 @@ func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 }
 
 // oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
-// statement fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// statement fail, or a deadlock (40). https://www.postgresql.org/docs/current/errcodes-appendix.html
 func oneCallFailed(err error) bool {
 	c := sqlState(err)
-	return rolledBack(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
+	return rolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// tripWithRetry makes both trips. It repeats them once if the connection was lost, the server is read-only, or the transaction was rolled
-// back for a deadlock or a conflict. This is safe even if the first transaction was committed: the second finds the rows by their IDs,
-// and a first transaction that still runs holds the recipients' locks. The error wraps fault.Uncertain if rows may have been written.
-func (p *DB) tripWithRetry(ctx context.Context, batch []*call) ([]answer, error) {
-	answers, sure, err := p.bothTrips(ctx, batch)
-	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
-		return answers, beginError(sure, err)
+// withRetry makes the trips of a transaction. It repeats them once if the connection was lost, the server is read-only, or the transaction
+// was rolled back for a deadlock or a conflict; but if that may have been committed, only trips that can be repeated. The error wraps
+// fault.Uncertain if rows may have been written.
+func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool.Conn) (sure bool, err error)) error {
+	sure, err := p.onWriter(ctx, trips)
+	if err == nil || ctx.Err() != nil || !sure && !repeatable ||
+		!connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
+		return beginError(sure, err)
 	}
 	if connectionLost(err) {
 		p.writers.Reset()
 	}
-	answers, again, second := p.bothTrips(ctx, batch)
+	again, second := p.onWriter(ctx, trips)
 	if second == nil {
-		return answers, nil
+		return nil
 	}
-	return nil, beginError(sure && again, errors.Join(err, second))
+	return beginError(sure && again, errors.Join(err, second))
 }
 
 // beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless the write surely was not committed (sure).

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is how many batches of Begins are under way at once. With two writers, one uses the database while the other waits for the
+// maxWriters is how many batches of Begins, and of checks, are under way at once. With two writers, one uses the database while the other waits for the
 // disk; more writers would add contention and make the batches smaller.
 const maxWriters = 2
 
@@ -18,10 +18,11 @@ const gathersEndings = 10 * time.Millisecond
 // for the first one's lock and delay all calls of its batch.
 type waiting[In, Answer any] = batch.Call[In, Answer]
 
-// The types of calls: Begin, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the key of
-// the others is rowKey of their row.
+// The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the key
+// of the others is a hash of the ID of their row.
 type (
 	call       = waiting[store.Intent, store.Begun]
+	checking   = waiting[store.CheckRequest, store.Checked]
 	ending     = waiting[store.Outcome, bool]
 	postponing = waiting[store.Postponement, bool]
 	eventEnd   = waiting[store.AppEventEnd, bool]

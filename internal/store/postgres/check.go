@@ -2,7 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
@@ -10,49 +17,205 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Checks of one recipient's codes are counted one after the other, under a lock: else two checks could both pass the bound on failed
-// checks. The lock is a separate statement, so that the snapshot of the next statement is younger than the lock.
-const (
-	lockTriesSQL = `
-SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1))
-FROM verifications v WHERE v.id = @id`
+// Checks make two trips in one transaction and share them, as Begins do. The first trip locks and reads, package gate and the caller's
+// Judge decide, and the second writes and commits; only then does a caller get an answer. Two locks are taken, both in one order: that on
+// the tries of a recipient, since its checks of several codes have common bounds, and that on the row, which Cancel, Erase and Begin wait
+// for. A batch decides one check of each recipient; the others form the next one.
 
-	countTrySQL = `
-UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END
-  || CAST(extract(epoch FROM @now) * 1000000 AS bigint) || ' ' || CAST(@network AS text)
-WHERE v.id = @id AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > @now
-  AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
-    FROM verifications o
-       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.class = v.class AND o.attempts > 0
-         AND o.expires_at > (SELECT @now - CAST(@day AS interval))) < @limit
-  AND (SELECT coalesce(sum(o.attempts - o.forgiven), 0) FROM verifications o
-       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.attempts > 0
-         AND o.approved_at IS NULL
-         AND o.expires_at > greatest((SELECT @now - CAST(@row AS interval)), (
-             SELECT max(a.approved_at) FROM verifications a
-             WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.attempts > 0
-               AND a.expires_at > (SELECT @now - CAST(@row AS interval))))) < @row_limit`
+const (
+	stmtLockTries   = "sendcode_lock_tries"
+	stmtReadChecked = "sendcode_read_checked"
+	stmtCount       = "sendcode_count"
 )
 
-var triedSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = @id`
+// checkStatements are the statements of checks.
+func (p *DB) checkStatements() []statement {
+	return []statement{{stmtLockTries, lockTriesSQL}, {stmtReadChecked, p.sql(readCheckedSQL)}, {stmtCount, countSQL}}
+}
 
-// Attempt implements sqldb.Native, in one round trip.
-func (p *DB) Attempt(ctx context.Context, id, network string) (v store.Verification, counted bool, now time.Time, err error) {
-	if !store.ValidTexts(id, network) {
-		return v, false, now, fault.NotFound
+// The lock is a separate statement, so that the snapshot of the next one is younger than the lock.
+const lockTriesSQL = `
+SELECT pg_advisory_xact_lock(key) FROM (
+    SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
+    FROM verifications v WHERE v.id = ANY ($1::text[]) ORDER BY key OFFSET 0
+) k`
+
+// readCheckedSQL reads and locks the verifications, each with those of its recipient that have checks.
+var readCheckedSQL = `
+SELECT @now, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, ` + sqldb.VerificationColumns + `
+FROM verifications v LEFT JOIN LATERAL (` + triedSQL("v", "(SELECT @now)") + `) o ON true
+WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
+
+// countSQL writes the counted checks. It changes no verification that has ended.
+const countSQL = `
+WITH counted AS (
+UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
+       approved_at = CASE WHEN c.approves THEN c.at END
+FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[])
+     AS c(id, at, entry, approves, event, type, test)
+WHERE v.id = ANY ($1::text[]) AND v.id = c.id
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > c.at
+RETURNING v.id, v.approved_at, v.app, c.event, c.type, c.test
+), told AS (
+INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
+SELECT event, app, type, id, 'approved', '', test, approved_at, approved_at FROM counted WHERE approved_at IS NOT NULL AND type <> ''
+)
+SELECT id FROM counted`
+
+// Check implements sqldb.Native. Checks that come while round trips are under way share the next ones.
+func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+	if !store.ValidTexts(c.ID, c.Network) {
+		return store.Checked{}, fault.NotFound
 	}
-	args := sqldb.Args{"id": id, "network": network, "day": gate.FailureWindow, "limit": gate.FailureLimit, "row": gate.RowWindow,
-		"row_limit": gate.RowLimit}
-	count := &sqldb.Step{Statement: countTrySQL, Args: args}
-	read := &sqldb.Step{Statement: triedSQL, Args: args, Each: func(read sqldb.Scan) error {
-		return read(append([]any{sqldb.TimeField{To: &now}}, sqldb.VerificationFields(&v)...)...)
-	}}
-	err = p.Run(ctx, &sqldb.Step{Statement: lockTriesSQL, Args: args}, count, read)
-	if err == nil && read.Changed == 0 {
-		err = fault.NotFound
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.ID))
+	return p.checks.Submit(ctx, c, int64(h.Sum64()))
+}
+
+// decideChecks makes the trips of a batch within beginTimeout. Every call gets an answer or an error.
+func (p *DB) decideChecks(batch []*checking) {
+	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
+	defer cancel()
+	p.decideChecksWithin(ctx, batch)
+}
+
+// decideChecksWithin makes the trips of a batch, and then those of the checks that were left for the next one. If one call made the whole
+// batch fail, it repeats each call alone.
+func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
+	var left []*checking
+	decided := batch
+	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (sure bool, err error) {
+		if decided, left, err = readChecked(ctx, conn, batch); err != nil {
+			return true, err
+		}
+		if p.between != nil {
+			p.between()
+		}
+		return writeChecks(ctx, conn, decided)
+	})
+	switch {
+	case err == nil:
+		for _, x := range decided {
+			x.Finish(x.Answer, x.Err)
+		}
+		if len(left) > 0 {
+			p.decideChecksWithin(ctx, left)
+		}
+	case len(batch) > 1 && oneCallFailed(err):
+		for _, x := range batch {
+			p.decideChecksWithin(ctx, []*checking{x})
+		}
+	default:
+		for _, x := range batch {
+			x.Finish(store.Checked{}, err)
+		}
 	}
+}
+
+// readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer and Err of the decided calls. left are
+// the checks of recipients of which the batch has another one.
+func readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking, err error) {
+	ids := sqldb.NewArrays(batch, 1)
+	ids.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
+	var trip pgx.Batch
+	trip.Queue(stmtOpen)
+	trip.Queue(stmtLockTries, ids.Args()...)
+	trip.Queue(stmtReadChecked, ids.Args()...)
+	results := conn.SendBatch(ctx, &trip)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range 2 { // begin, locks
+		if _, err := results.Exec(); err != nil {
+			return nil, nil, err
+		}
+	}
+	rows, _ := results.Query()
+	read, err := readCheckedRows(rows)
 	if err != nil {
-		return store.Verification{}, false, time.Time{}, err
+		return nil, nil, err
 	}
-	return v, count.Changed > 0, now, nil
+	taken := map[int64]bool{} // keys of recipients
+	for _, x := range batch {
+		r := read[x.In.ID]
+		if r == nil {
+			x.Answer, x.Err = store.Checked{}, fault.NotFound
+		} else if key := store.LockKey(store.Send{App: r.v.App, Channel: r.v.Channel, Recipient: r.v.Recipient}); taken[key] {
+			left = append(left, x)
+			continue
+		} else {
+			taken[key] = true
+			x.Answer, x.Err = gate.DecideCheck(x.In, r.v, r.tried, r.now)
+		}
+		decided = append(decided, x)
+	}
+	return decided, left, nil
+}
+
+// checkedRow is a verification to check, and those of its recipient that have checks.
+type checkedRow struct {
+	v     store.Verification
+	tried []store.Verification
+	now   time.Time
+}
+
+// readCheckedRows reads the rows of readCheckedSQL, by the IDs of the verifications.
+func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
+	read := map[string]*checkedRow{}
+	var r checkedRow
+	var tried gateRow
+	fields := append([]any{sqldb.TimeField{To: &r.now}}, tried.triedFields()...)
+	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
+		one := read[r.v.ID]
+		if one == nil {
+			one = &checkedRow{v: r.v, now: r.now}
+			read[r.v.ID] = one
+		}
+		if tried.at.Valid {
+			one.tried = append(one.tried, tried.tried())
+		}
+		r.v = store.Verification{}
+		return nil
+	})
+	return read, err
+}
+
+// errNotCounted cannot occur while the row is locked.
+var errNotCounted = errors.New("store: the verification ended during its check")
+
+// writeChecks writes the counted checks and commits. sure means, with an error, that nothing was committed. Only what the statement returns
+// was counted.
+func writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (sure bool, err error) {
+	counted := map[string]*checking{}
+	for _, x := range decided {
+		if x.Err == nil && x.Answer.Counted {
+			counted[x.In.ID], x.Err = x, store.Unavailable(errNotCounted)
+		}
+	}
+	var trip pgx.Batch
+	if len(counted) > 0 {
+		trip.Queue(stmtCount, countParameters(slices.Collect(maps.Values(counted)))...)
+	}
+	return commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+		if len(counted) == 0 {
+			return nil
+		}
+		rows, _ := results.Query()
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { counted[id].Err = nil; return nil })
+		return err
+	})
+}
+
+// countParameters returns the parameters of countSQL.
+func countParameters(counted []*checking) []any {
+	p := sqldb.NewArrays(counted, 7)
+	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
+	p.Add(sqldb.Instant, func(buf []byte, x *checking) []byte { return sqldb.AppendInstant(buf, x.Answer.Now) })
+	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte {
+		return sqldb.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
+	})
+	p.Add(sqldb.Flag, func(buf []byte, x *checking) []byte { return sqldb.AppendFlag(buf, x.Answer.Approved) })
+	p.Add(sqldb.UUID, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.ID[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Type...) })
+	p.Add(sqldb.Flag, func(buf []byte, x *checking) []byte { return sqldb.AppendFlag(buf, x.Answer.Event.Test) })
+	return p.Args()
 }

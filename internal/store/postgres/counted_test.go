@@ -36,7 +36,7 @@ func TestPostgresCountsAhead(t *testing.T) {
 	late := f.Ended(t, f.Intent(5002), storetest.Sent)
 	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
 	count(f.DB, 1000)
-	storetest.Must(f.Approve(t.Context(), late.Verification.ID, store.NewEvent{}))(t)
+	storetest.Must(f.Check(t.Context(), storetest.Right(late.Verification.ID)))(t)
 	f.Pass(time.Hour)
 	traffic(t, f, 2)
 	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
@@ -122,7 +122,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 				f.Ended(t, again, storetest.Sent)
 			}
 			if random.IntN(3) > 0 {
-				storetest.Must(f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}))(t)
+				storetest.Must(f.Check(t.Context(), storetest.Right(begun.Verification.ID)))(t)
 			}
 		}
 		if random.IntN(3) == 0 {

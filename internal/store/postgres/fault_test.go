@@ -97,11 +97,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.Finish(t.Context(), store.Outcome{Held: held, Status: store.Sent})
 			return err
 		},
-		"Attempt": func() error {
-			_, _, _, err := f.Attempt(t.Context(), begun.Verification.ID, "192.0.2.0/24")
-			return err
-		},
-		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}); return err },
+		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
 		"then Refused":    func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
@@ -171,8 +167,7 @@ func TestPostgresRestart(t *testing.T) {
 		case 1:
 			f.Count(t)
 		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
-			_, counted, _ := storetest.Must3(f.Attempt(t.Context(), begun.Verification.ID, "192.0.2.0/24"))(t)
-			storetest.Equal(t, "counted", counted, true)
+			storetest.Equal(t, "canceled", storetest.Must(f.Cancel(t.Context(), begun.Verification.ID))(t), true)
 		}
 	}
 
@@ -206,13 +201,13 @@ func TestPostgresReadOnly(t *testing.T) {
 		return others == 0
 	})
 	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), f.Intent(2))))
-	storetest.Certain(t, storetest.Err(f.Approve(t.Context(), "x", store.NewEvent{})))
+	storetest.Certain(t, storetest.Err(f.Cancel(t.Context(), "x")))
 	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
 	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
 	f.Admit(t, f.Intent(3))
-	servertest.Await(t, "an approval", func() bool { _, err := f.Approve(t.Context(), "x", store.NewEvent{}); return err == nil })
+	servertest.Await(t, "a cancel", func() bool { _, err := f.Cancel(t.Context(), "x"); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -147,7 +146,7 @@ func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
 		return bytes.Compare(a[:], b[:])
 	})
 	changed, err := p.changed(ctx, statement, parameters(batch))
-	if len(batch) > 1 && (oneCallFailed(err) || strings.HasPrefix(sqlState(err), "40")) {
+	if len(batch) > 1 && oneCallFailed(err) {
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call fails.
 		for _, x := range batch {
 			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)

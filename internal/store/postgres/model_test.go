@@ -232,13 +232,13 @@ func (m *model) code() string {
 
 func (m *model) attempt(*rapid.T) {
 	id := m.code()
-	m.same("Attempt", func(f *storetest.Fixture) []any { return answers(f.Attempt(m.ctx, id, "192.0.2.0/24")) })
+	m.same("Check", func(f *storetest.Fixture) []any { return answers(f.Check(m.ctx, storetest.Wrong(id))) })
 }
 
 func (m *model) approve(*rapid.T) {
 	id, event := m.code(), m.real.Telling("verification.approved")
 	m.told = append(m.told, event.ID)
-	m.same("Approve", func(f *storetest.Fixture) []any { return answers(f.Approve(m.ctx, id, event)) })
+	m.same("Check", func(f *storetest.Fixture) []any { return answers(f.Check(m.ctx, storetest.Right(id, event))) })
 	m.same("Redeem", func(f *storetest.Fixture) []any { return answers(f.Redeem(m.ctx, id, nil)) })
 }
 

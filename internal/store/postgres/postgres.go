@@ -25,11 +25,12 @@ import (
 type DB struct {
 	sqldb.DB
 
-	writers   *pgxpool.Pool // only for Begin, so that no slow reader delays it
+	writers   *pgxpool.Pool // only for Begin and Check, so that no slow reader delays them
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
 	pool      *pgxpool.Pool // for everything else
 	lookers   *pgxpool.Pool // for Look
 	begins    *batch.Batcher[store.Intent, store.Begun]
+	checks    *batch.Batcher[store.CheckRequest, store.Checked]
 	endings   *batch.Batcher[store.Outcome, bool]
 
 	postponements *batch.Batcher[store.Postponement, bool]
@@ -37,8 +38,8 @@ type DB struct {
 	looks         *batch.Batcher[sqldb.Look, sqldb.Looked]
 	looked        atomic.Int64 // calls of Look; the keys of their batches
 
-	overdue overdue       // up to where TakeOver has searched
-	between func([]*call) // tests only: called between the two trips of a Begin; nil: not called
+	overdue overdue // up to where TakeOver has searched
+	between func()  // tests only: called between the two trips of a Begin or a Check; nil: not called
 
 	now  string       // SQL expression for the log's time
 	seen atomic.Int64 // the last time that the log's clock showed, µs since 1970; see boundsOf
@@ -49,7 +50,7 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
-	otherConns    = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
+	otherConns    = 6 // of each replica, unless the URL says pool_max_conns; Begin and Check have maxWriters more each
 	finisherConns = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
 	idleTime      = 5 * time.Minute
 	lifetime      = time.Hour
@@ -77,7 +78,7 @@ var session = map[string]string{
 	"jit":               "off",
 }
 
-// writerSession is added to session for Begin.
+// writerSession is added to session for Begin and Check.
 var writerSession = map[string]string{"idle_in_transaction_session_timeout": betweenTrips}
 
 // finisherSession is added to session for statements that join a list of IDs with their rows. The planner expects one row from such a join,
@@ -85,8 +86,8 @@ var writerSession = map[string]string{"idle_in_transaction_session_timeout": bet
 // 4,000 leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
 var finisherSession = map[string]string{"enable_nestloop": "off"}
 
-// betweenTrips is how long a transaction of Begin may wait for its second trip: less than others wait for a lock, so that a replica that
-// stands still frees its recipients before they give up.
+// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than others wait for a lock, so that a replica
+// that stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if
@@ -106,7 +107,8 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.begins, p.looks = batch.New(maxWriters, p.decideBatch), batch.New(maxLookers, p.look)
+	p.begins, p.checks = batch.New(maxWriters, p.decideBatch), batch.New(maxWriters, p.decideChecks)
+	p.looks = batch.New(maxLookers, p.look)
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
 	return p, nil
@@ -123,7 +125,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{conns: maxWriters, session: writerSession, statements: p.beginStatements()}
+	o := poolOptions{conns: 2 * maxWriters, session: writerSession, statements: append(p.beginStatements(), p.checkStatements()...)}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
@@ -230,6 +232,7 @@ func (p *DB) LastCommit() *sqldb.Commit { return p.committed.Load() }
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
 	p.begins.Close()
+	p.checks.Close()
 	p.endings.Close()
 	p.postponements.Close()
 	p.eventEnds.Close()

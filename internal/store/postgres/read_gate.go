@@ -19,20 +19,24 @@ import (
 // The first trip of a Begin takes the recipients' locks in a separate statement, and then reads. Under READ COMMITTED, the snapshot of the
 // later statements is younger than the locks, so they see everything that earlier holders of the locks committed.
 
-// candidatesSQL reads and locks the verifications that a batch may join; the row locks keep checks from changing them meanwhile. Those of a
-// holder are found by the recipient's recent sends.
+// candidatesSQL reads and locks the verifications that a batch may join; the row locks keep checks from changing them meanwhile. They are
+// taken in the order of the IDs, as by checks. Those of a holder are found by the recipient's recent sends.
 var candidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[])
-  WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
-CROSS JOIN LATERAL (
+FROM (
+    SELECT u.*, id
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+      WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
+    CROSS JOIN LATERAL unnest(CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN
+        ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8) GROUP BY 1) END) AS id
+    ORDER BY id
+) u CROSS JOIN LATERAL (
     SELECT * FROM verifications v
-    WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id]
-        WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
+    WHERE v.id = u.id
       AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
         AND v.purpose = u.purpose
       AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
-    ORDER BY v.id FOR NO KEY UPDATE OF v
+    FOR NO KEY UPDATE OF v
 ) v`
 
 // resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column
@@ -52,6 +56,16 @@ const (
 	rejectedRow
 	triedRow
 )
+
+// triedSQL returns the query for the verifications with checks of the recipient of a row, so far back as they can count.
+func triedSQL(of, now string) string {
+	key := of + ".recipient, " + of + ".app, " + of + ".channel"
+	return `
+    SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class FROM verifications o
+    WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.RowWindow) + `)
+    OFFSET 0`
+}
 
 // gateSQL reads all facts by which a batch is decided, as rows of several kinds. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
@@ -93,12 +107,8 @@ SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL FROM clock, u C
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, v.class FROM clock, u CROSS JOIN LATERAL (
-    SELECT * FROM verifications v
-    WHERE v.attempts > 0 AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
-      AND (v.recipient, v.app, v.channel, v.expires_at) > (u.recipient, u.app, u.channel, clock.now - ` + sqldb.IntervalSQL(gate.RowWindow) + `)
-    OFFSET 0
-) v`
+SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class FROM clock, u CROSS JOIN LATERAL (` +
+	triedSQL("u", "clock.now") + `) o`
 
 // skewSQL is MaxClockSkew in µs.
 var skewSQL = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
@@ -118,6 +128,21 @@ type gateRow struct {
 
 	attempts, forgiven pgtype.Int4
 	class              pgtype.Text
+}
+
+// triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there is no such row.
+func (r *gateRow) triedFields() []any {
+	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
+}
+
+// tried returns the fields of a row of triedSQL, by which lockouts are decided.
+func (r *gateRow) tried() store.Verification {
+	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
+		Class: store.Class(r.class.String)}
+	if r.taken.Valid {
+		v.ApprovedAt = store.Micro(r.taken.Time)
+	}
+	return v
 }
 
 // gateView is what the first trip has read.
@@ -145,12 +170,7 @@ func (v *gateView) addRow(r gateRow) {
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
-		t := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
-			Class: store.Class(r.class.String)}
-		if r.taken.Valid {
-			t.ApprovedAt = store.Micro(r.taken.Time)
-		}
-		has.Tried = append(has.Tried, t)
+		has.Tried = append(has.Tried, r.tried())
 	}
 }
 
@@ -158,8 +178,7 @@ func (v *gateView) addRow(r gateRow) {
 func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
-	fields := []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
-	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
+	_, err = pgx.ForEachRow(rows, append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.triedFields()...), func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errNoClock
 	}

@@ -48,22 +48,22 @@ var (
 // clockRetries is how often a Begin reads again because the log's clock is outside the assumed bounds.
 const clockRetries = 3
 
-// bothTrips makes both trips of a Begin. sure means, with an error, that nothing was committed.
-func (p *DB) bothTrips(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
+// onWriter makes trips on a connection of the pool writers. sure means, with an error, that nothing was committed.
+func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
 		p.committed.Store(nil)
-		return nil, true, err
+		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
-	answers, sure, err = p.tripsOnConn(ctx, conn, batch)
+	sure, err = trips(conn)
 	if err != nil {
 		p.committed.Store(nil)
 	}
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
-	return answers, sure, err
+	return sure, err
 }
 
 // tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the log's clock is not within
@@ -78,7 +78,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 		p.seen.Store(v.now.UnixMicro())
 		if b.contains(v.now) {
 			if p.between != nil {
-				p.between(batch)
+				p.between()
 			}
 			answers = v.decide(batch)
 			began := time.Now()
@@ -146,15 +146,27 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
 	var trip pgx.Batch
 	n := queueRows(&trip, answers)
+	return commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+		for range n {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// commitTrip sends the queued statements and a COMMIT; read reads the results of the statements. sure means, with an error, that nothing
+// was committed.
+func commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
+	n := trip.Len()
 	trip.Queue(stmtCommit)
-	results := conn.SendBatch(ctx, &trip)
+	results := conn.SendBatch(ctx, trip)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed. If the connection ends without an
 	// answer, that is not known, since all statements were already sent.
-	for range n {
-		if _, err := results.Exec(); err != nil {
-			return n > 0 && serverAnswered(err), err
-		}
+	if err := read(results); err != nil {
+		return serverAnswered(err), err
 	}
 	tag, err := results.Exec()
 	switch {

@@ -18,10 +18,6 @@ const (
 
 	oldEventsSQL = `
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
-
-	addApprovedEventSQL = `
-INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
-SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
 )
 
 // appEventSQL reads events with the columns of their sends and verifications.

@@ -8,27 +8,9 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// endOpenSQL returns the statement that sets the column (approved_at, canceled_at) of a verification that is open.
-func endOpenSQL(column string) string {
-	return `
-UPDATE verifications SET ` + column + ` = @now
+const cancelSQL = `
+UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
-}
-
-// Approve approves a verification unless it is approved, canceled or expired, and writes the event tell in the same transaction. It
-// ignores the number of tries, since Attempt has counted this one. False: it was not approved by this call; nothing was written.
-func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
-	if tell.Type == "" || !store.ValidTexts(id) {
-		return db.changeCode(ctx, id, endOpenSQL("approved_at"), Args{})
-	}
-	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.Change(endOpenSQL("approved_at"), Args{"id": id})
-		if err != nil || !ok {
-			return false, err
-		}
-		return true, q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
-	})
-}
 
 // changeCode runs a statement that changes the verification @id, and reports whether it changed the row.
 func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (bool, error) {
@@ -40,7 +22,7 @@ func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (
 
 // Cancel cancels a verification unless it is approved, canceled or expired. False: nothing was changed, or there is none.
 func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
-	return db.changeCode(ctx, id, endOpenSQL("canceled_at"), Args{})
+	return db.changeCode(ctx, id, cancelSQL, Args{})
 }
 
 const redeemSQL = `
@@ -60,7 +42,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bo
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.Change(endOpenSQL("canceled_at"), Args{"id": id})
+		ok, err := q.Change(cancelSQL, Args{"id": id})
 		if err != nil {
 			return false, err
 		}
@@ -102,16 +84,11 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut returns the lockout of v's recipient for the class of caller that opened v.
-func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
-	list, err := q.TriedOfRecipient(v, now)
-	return gate.LockoutOf(list, v.Class, now), err
-}
-
 // LockedOut returns the state of the bounds on failed checks for v's recipient and the class of caller that opened v.
 func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		out, err = q.LockedOut(v, now)
+		list, err := q.TriedOfRecipient(v, now)
+		out = gate.LockoutOf(list, v.Class, now)
 		return err
 	})
 	return out, err

@@ -127,6 +127,11 @@ func (f checksField) Scan(src any) error {
 	return nil
 }
 
+// AppendCheck appends a check as checksField reads it.
+func AppendCheck(buf []byte, c store.Check) []byte {
+	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
+}
+
 // hashField reads a recipient's hash; NULL and an empty value are the zero hash.
 type hashField struct{ to *recipient.Hash }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Kinds lists what [Observed] tells apart: the methods of Native by themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "begin", "refused", "attempt", "renew", "finish", "postpone", "take_over", "refunds_due", "app_event_ended",
+var Kinds = []string{"read", "write", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due", "app_event_ended",
 	"count_hours", "ensure_partitions", "ping"}
 
 // Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call, and
@@ -89,10 +89,10 @@ func (n observedNative) Refused(ctx context.Context, refusals []store.Send) erro
 	return n.Native.Refused(ctx, refusals)
 }
 
-// Attempt implements Native.
-func (n observedNative) Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error) {
-	defer n.since(time.Now(), "attempt")
-	return n.Native.Attempt(ctx, id, network)
+// Check implements Native.
+func (n observedNative) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+	defer n.since(time.Now(), "check")
+	return n.Native.Check(ctx, c)
 }
 
 // Renew implements Native.

@@ -64,10 +64,10 @@ type Native interface {
 	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
 	// the larger Recipients kept.
 	Refused(ctx context.Context, refusals []store.Send) error
-	// Attempt counts one check of a code, by a client in this network, before the caller compares it. It returns the verification after that,
-	// and the time on the log's clock. False: nothing was counted, since the verification is not pending, or, if it is, since its recipient is
-	// locked out. Error: fault.NotFound.
-	Attempt(ctx context.Context, id, network string) (store.Verification, bool, time.Time, error)
+	// Check checks a code: it counts the check, and approves the verification if Judge finds the code right, in one transaction, which is
+	// committed when it returns. Of several right checks exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing
+	// was written.
+	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
 	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
 	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended; nothing was changed.

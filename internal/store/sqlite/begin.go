@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -131,25 +130,4 @@ func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
 		}
 		return nil
 	})
-}
-
-// Attempt implements sqldb.Native.
-func (s *DB) Attempt(ctx context.Context, id, network string) (v store.Verification, counted bool, at time.Time, err error) {
-	v, err = sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Verification, error) {
-		at = q.Now
-		v, err := q.Verification(id)
-		if err != nil || !gate.Pending(v, q.Now) {
-			return v, err
-		}
-		out, err := q.LockedOut(v, q.Now)
-		if err != nil || out.Wait > 0 {
-			return v, err
-		}
-		v.Attempts, v.Checks = v.Attempts+1, append(v.Checks, store.Check{At: q.Now, Network: network})
-		counted, err = q.Change(`
-UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @now || ' ' || @network
-WHERE id = @id`, sqldb.Args{"id": id, "network": network})
-		return v, err
-	})
-	return v, counted && err == nil, at, err
 }

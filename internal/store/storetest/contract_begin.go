@@ -175,8 +175,7 @@ func cancel(t *testing.T, f *Fixture, id string) {
 func useTries(t *testing.T, f *Fixture, id string, n int) {
 	t.Helper()
 	for range n {
-		_, counted, _ := Must3(f.Attempt(t.Context(), id, "192.0.2.0/24"))(t)
-		Equal(t, "counted", counted, true)
+		Equal(t, "counted", Must(f.Check(t.Context(), Wrong(id)))(t).Counted, true)
 	}
 }
 

@@ -15,11 +15,11 @@ import (
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, _ int) (bool, error) {
-		got, counted, _, err := log.Attempt(t.Context(), v.ID, "192.0.2.0/24")
-		if !counted && got.Attempts != 5 {
-			t.Errorf("not counted, but told of %d attempts", got.Attempts)
+		got, err := log.Check(t.Context(), Wrong(v.ID))
+		if !got.Counted && got.Verification.Attempts != 5 {
+			t.Errorf("not counted, but told of %d attempts", got.Verification.Attempts)
 		}
-		return counted, err
+		return got.Counted, err
 	}), 5)
 }
 
@@ -29,7 +29,9 @@ func checksAreKept(t *testing.T, f *Fixture) {
 	var want []store.Check
 	for i, network := range []string{"192.0.2.0/24", "", "2001:db8::/48", "", "", "203.0.113.0/24"} {
 		f.Pass(time.Second)
-		Must3(f.Attempt(t.Context(), v.ID, network))(t)
+		check := Wrong(v.ID)
+		check.Network = network
+		Must(f.Check(t.Context(), check))(t)
 		if i < v.MaxAttempts {
 			want = append(want, store.Check{At: f.Now, Network: network})
 		}
@@ -39,17 +41,36 @@ func checksAreKept(t *testing.T, f *Fixture) {
 	Equal(t, "checks of an erased recipient", len(f.Code(t, v.ID).Checks), 0)
 }
 
+// Wrong is a check of a wrong code.
+func Wrong(id string) store.CheckRequest {
+	return store.CheckRequest{ID: id, Network: "192.0.2.0/24", Judge: func(store.Verification, bool) (bool, store.NewEvent, error) {
+		return false, store.NewEvent{}, nil
+	}}
+}
+
+// Right is a check of the right code, with the event of its approval, if any.
+func Right(id string, tell ...store.NewEvent) store.CheckRequest {
+	c := Wrong(id)
+	c.Judge = func(store.Verification, bool) (bool, store.NewEvent, error) {
+		return true, append(tell, store.NewEvent{})[0], nil
+	}
+	return c
+}
+
 // approve approves a verification, which must be open.
 func (f *Fixture) approve(t *testing.T, id string) {
 	t.Helper()
-	Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), true)
+	got := Must(f.Check(t.Context(), Right(id)))(t)
+	Equal(t, "approved", got.Approved, true)
+	Equal(t, "as read", got.Verification, f.Code(t, id))
 }
 
 func cancelOrApprove(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "ends", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
 		if i%4 > 1 {
-			return log.Approve(t.Context(), v.ID, store.NewEvent{})
+			got, err := log.Check(t.Context(), Right(v.ID))
+			return got.Approved, err
 		}
 		return log.Cancel(t.Context(), v.ID)
 	}), 1)
@@ -103,11 +124,11 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 // tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
-	v, counted, now := Must3(f.Attempt(t.Context(), id, "192.0.2.0/24"))(t)
-	if !counted && !gate.Pending(v, now) {
-		t.Fatalf("not counted, and not because of the bound: %s", Show(v))
+	got := Must(f.Check(t.Context(), Wrong(id)))(t)
+	if !got.Counted && (!gate.Pending(got.Verification, got.Now) || got.Lockout.Wait <= 0) {
+		t.Fatalf("not counted, and not because of the bound: %s", Show(got))
 	}
-	return counted
+	return got.Counted
 }
 
 func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.Duration) {
@@ -217,11 +238,10 @@ func failuresApart(t *testing.T, f *Fixture) {
 	v, w := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1)).Verification
 	signup := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Verification
 	f.spendAllTries(t, 1, 3)
-	useTries(t, f, right.ID, 5)
-	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
+	useTries(t, f, right.ID, 4)
 	f.approve(t, right.ID)
-	Equal(t, "a right answer gives back its own try", tryOnce(t, f, v.ID), true)
-	Equal(t, "and no more", tryOnce(t, f, v.ID), false)
+	Equal(t, "a right answer is no failure", tryOnce(t, f, v.ID), true)
+	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
 	cancel(t, f, v.ID)
 	Equal(t, "canceling gives nothing back", tryOnce(t, f, w.ID), false)
 	for what, change := range map[string]func(*store.Intent){
@@ -264,7 +284,7 @@ func failuresAtOnce(t *testing.T, f *Fixture) {
 		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
 	}
 	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, i int) (bool, error) {
-		_, counted, _, err := log.Attempt(t.Context(), codes[i%10].ID, "192.0.2.0/24")
-		return counted, err
+		got, err := log.Check(t.Context(), Wrong(codes[i%10].ID))
+		return got.Counted, err
 	}), gate.FailureLimit)
 }

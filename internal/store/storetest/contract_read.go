@@ -147,8 +147,7 @@ func story(t *testing.T, f *Fixture) {
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
 		Is(t, Err3(f.Verification(t.Context(), id)), fault.NotFound)
-		Is(t, Err3(f.Attempt(t.Context(), id, "192.0.2.0/24")), fault.NotFound)
-		Equal(t, "approved", Must(f.Approve(t.Context(), id, store.NewEvent{}))(t), false)
+		Is(t, Err(f.Check(t.Context(), Wrong(id))), fault.NotFound)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.
 	long := func(in *store.Intent) {

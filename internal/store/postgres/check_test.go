@@ -1,0 +1,185 @@
+package postgres
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
+	"sendcode/internal/store/storetest"
+)
+
+// checked is a check in a batch.
+func checked(c store.CheckRequest) *checking {
+	return batch.NewCall[store.CheckRequest, store.Checked](c, 0)
+}
+
+// Of a check whose COMMIT was sent and not answered, nothing is known: it is not repeated. One that was lost before is made again, once.
+func TestPostgresLostChecks(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		cuts            cuts
+		ok, uncertain   bool
+		counted, commit int // checks in the row; commits that were sent, and first trips that were cut
+	}{
+		{"request lost", cuts{mode: cutRequest, times: 1}, false, true, 0, 1},
+		{"reply lost", cuts{mode: cutReply, times: 1}, false, true, 1, 1},
+		{"reply to the commit lost", cuts{mode: cutBefore, times: 1}, false, true, 1, 1},
+		{"lost after the reply to the commit", cuts{mode: cutAfter, times: 1}, true, false, 1, 1},
+		{"first trip lost", cuts{mode: cutAny, times: 1}, true, false, 1, 2},
+		{"first trip lost, then no server", cuts{mode: cutAny, times: 1, leaving: true}, false, false, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, p := faultFixture(t)
+			v := f.Admit(t, f.Intent(1)).Verification
+			p.arm(c.cuts)
+			got, err := f.Check(t.Context(), storetest.Right(v.ID))
+			commits, _ := p.seen()
+			p.arm(cuts{})
+			storetest.Equal(t, "approved, uncertain, commits", []any{got.Approved, errors.Is(err, fault.Uncertain), commits},
+				[]any{c.ok, c.uncertain, c.commit})
+			if !c.ok {
+				storetest.Is(t, err, fault.Unavailable)
+			}
+			storetest.Equal(t, "counted", f.Code(t, v.ID).Attempts, c.counted)
+		})
+	}
+}
+
+// What would change a verification between the trips of its check waits, and then sees what the check has done.
+func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
+	f, log, other := betweenFixture(t)
+	for n, meddle := range []func(v store.Verification) error{
+		func(v store.Verification) error {
+			did, err := other.Cancel(t.Context(), v.ID)
+			if did {
+				t.Error("canceled after it was approved")
+			}
+			return err
+		},
+		func(v store.Verification) error { return other.Erase(t.Context(), v.Recipient, time.Hour, f.Act()) },
+		func(v store.Verification) error {
+			got, err := other.Check(t.Context(), storetest.Right(v.ID))
+			if got.Counted {
+				t.Error("a second right check counts")
+			}
+			return err
+		},
+		func(v store.Verification) error {
+			return other.ResetCounters(t.Context(), []store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
+		},
+	} {
+		v := f.Admit(t, f.Intent(n)).Verification
+		done := make(chan error, 1)
+		once(log, func() {
+			go func() { done <- meddle(v) }()
+			servertest.Await(t, "a wait for the check", func() bool { return len(done) > 0 || waits(t, other) })
+			storetest.Equal(t, "ended before the check", len(done), 0)
+		})
+		got := storetest.Must(log.Check(t.Context(), storetest.Right(v.ID)))(t)
+		log.between = nil
+		storetest.OK(t, <-done)
+		row := f.Code(t, v.ID)
+		storetest.Equal(t, "approved, canceled", []any{got.Approved, row.ApprovedAt, row.CanceledAt, row.Attempts},
+			[]any{true, got.Verification.ApprovedAt, time.Time{}, 1})
+	}
+}
+
+// The second trip counts no check of a verification that has ended, whatever the first one read, and its caller learns that.
+func TestPostgresCountsNothingThatEnded(t *testing.T) {
+	f, log, _ := betweenFixture(t)
+	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
+		"expires_at = created_at"} {
+		v := f.Admit(t, f.Intent(n)).Verification
+		conn := storetest.Must(log.writers.Acquire(t.Context()))(t)
+		list, _, err := readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
+		storetest.OK(t, err)
+		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
+		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		_, err = writeChecks(t.Context(), conn, list)
+		conn.Release()
+		storetest.OK(t, err)
+		storetest.Certain(t, list[0].Err)
+		storetest.Equal(t, ended, len(f.Code(t, v.ID).Checks), 0)
+		got := one[time.Time](t, log.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		storetest.Equal(t, ended, got, want)
+	}
+}
+
+// A batch decides one check of each recipient after the other, and one that only the database finds wrong fails alone.
+func TestPostgresChecksInABatch(t *testing.T) {
+	f, log, _ := betweenFixture(t)
+	taken := f.Telling("verification.approved")
+	first := f.Admit(t, f.Intent(0)).Verification
+	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
+	var all []*checking
+	add := func(c store.CheckRequest) {
+		all = append(all, checked(c))
+	}
+	for range 2 {
+		for n := range 3 {
+			add(storetest.Wrong(f.Admit(t, f.Intent(1+n)).Verification.ID))
+		}
+	}
+	add(storetest.Wrong("unknown"))
+	add(storetest.Right(first.ID))
+	add(storetest.Right(f.Admit(t, f.Intent(9)).Verification.ID, taken)) // an event's ID that there is
+	log.decideChecks(all)
+	for i, x := range all {
+		switch i {
+		case 6:
+			storetest.Is(t, x.Err, fault.NotFound)
+		case 8:
+			storetest.Certain(t, x.Err)
+			storetest.Equal(t, "counted", f.Code(t, x.In.ID).Attempts, 0)
+		default:
+			storetest.OK(t, x.Err)
+			storetest.Equal(t, "counted", x.Answer.Counted, i < 6)
+		}
+	}
+}
+
+// Checks and resends lock verifications in one order, by their IDs, however their batches came about.
+func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
+	f, log, other := betweenFixture(t)
+	var ids []string
+	for n := range 2 {
+		ids = append(ids, f.Admit(t, f.Intent(n)).Verification.ID)
+	}
+	first, last := slices.Min(ids), slices.Max(ids)
+	for name, run := range map[string]func(){
+		"checks": func() {
+			log.decideChecks([]*checking{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
+		},
+		"resends": func() {
+			var all []*call
+			for n := range 2 {
+				in := f.Intent(1 - n)
+				in.Join = ids[1-n]
+				all = append(all, called(t, in))
+			}
+			log.decideBatch(all)
+		},
+	} {
+		held := storetest.Must(other.pool.Begin(t.Context()))(t)
+		storetest.Must(held.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`, first))(t)
+		done := make(chan struct{})
+		go func() { defer close(done); run() }()
+		servertest.Await(t, "a wait for the first row", func() bool { return waits(t, other) })
+		free := storetest.Must(other.pool.Begin(t.Context()))(t)
+		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`, last); err != nil {
+			t.Errorf("%s: the last row is locked before the first: %v", name, err)
+		}
+		for _, tx := range []pgx.Tx{free, held} {
+			storetest.OK(t, tx.Rollback(t.Context()))
+		}
+		<-done
+	}
+}

@@ -1,0 +1,49 @@
+package sqlite
+
+import (
+	"context"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+)
+
+const (
+	countSQL = `
+UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @entry,
+       approved_at = CASE WHEN @approves THEN @now END
+WHERE id = @id`
+
+	tellApprovedSQL = `
+INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
+SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
+)
+
+// Check implements sqldb.Native.
+func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+	if !store.ValidTexts(c.ID, c.Network) {
+		return store.Checked{}, fault.NotFound
+	}
+	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (d store.Checked, err error) {
+		v, err := q.Verification(c.ID)
+		if err != nil {
+			return d, err
+		}
+		tried, err := q.TriedOfRecipient(v, q.Now)
+		if err != nil {
+			return d, err
+		}
+		if d, err = gate.DecideCheck(c, v, tried, q.Now); err != nil || !d.Counted {
+			return d, err
+		}
+		statements := []string{countSQL}
+		if d.Event.Type != "" {
+			statements = append(statements, tellApprovedSQL)
+		}
+		return d, q.ExecAll(sqldb.Args{
+			"id": c.ID, "approves": d.Approved, "event": d.Event.ID, "type": d.Event.Type, "test": d.Event.Test,
+			"entry": string(sqldb.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
+		}, statements...)
+	})
+}
