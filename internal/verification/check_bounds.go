@@ -75,7 +75,7 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	r := s.wrongCode(app, ch)
 	switch d, err := s.takeAsNew(ctx, &r); {
 	case err != nil: // the check is counted in the log, and its result is known
-		s.Logger.Error("could not count a wrong code for the app", "error", err)
+		s.Logger.Error("could not count wrong code for app", "error", err)
 	case !d.Admitted:
 		s.countCheckOverBound(ch, app)
 	}
