@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,8 +32,22 @@ func (c *caller) close() {
 const sendPath = "/v1/verifications"
 
 // sendBody asks for a code.
-func sendBody(to string) string {
-	return `{"channel":"email","to":"` + to + `","purpose":"default","locale":"en"}`
+func sendBody(to string) string { return object(send(to, "default")) }
+
+func send(to, purpose string) []string {
+	return []string{"channel", "email", "to", to, "purpose", purpose, "locale", "en"}
+}
+
+// object is JSON of pairs of plain text; "" of none.
+func object(fields []string) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	for i, text := range fields {
+		out.WriteString([]string{`,"`, `":"`}[i%2] + text + []string{"", `"`}[i%2])
+	}
+	return "{" + out.String()[len(","):] + "}"
 }
 
 // must makes a request that is answered with the status: a POST, or a GET where there is no body.

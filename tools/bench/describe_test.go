@@ -33,9 +33,9 @@ Measured %s on %d processors (%s) with %.0f GB of memory.
 Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server that accepts everything; all on the machine of the callers.
 %d rounds of %v by turns; values are medians, of rates also (lowest–highest). Compare ratios only: figures of different runs or machines differ.
 %s
-- **ours**: the service with its default settings.
+- **ours**: the service with its default settings. **embedded**: the same with SQLite and limits in process.
 - **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
-  in batches, as the service does.
+  in batches, as the service does. A check there is one transaction that reads, counts and approves.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
 `, when, runtime.NumCPU(), model, memory, version, fileSystem(b.dir), fsync, b.rounds, b.length, b.foreign())
 }

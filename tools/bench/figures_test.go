@@ -9,6 +9,7 @@ import (
 // The contenders, as the document names them.
 const (
 	ours       = "ours"
+	embedded   = "embedded"
 	fairFloor  = "fair floor"
 	plainFloor = "plain floor"
 	bareHTTP   = "bare HTTP"

@@ -22,15 +22,15 @@ type request func(*caller) (n int64, err error)
 
 var errEnough = errors.New("there is no more to ask")
 
-// shared has callers share the numbers below n.
-func shared(n int, do func(*caller, int) error) request {
+// shared has callers share a list.
+func shared(list []opened, do func(*caller, *opened) error) request {
 	var next atomic.Int64
 	return func(c *caller) (int64, error) {
 		i := int(next.Add(1)) - 1
-		if i >= n {
+		if i >= len(list) {
 			return 0, errEnough
 		}
-		return int64(i), do(c, i)
+		return list[i].n, do(c, &list[i])
 	}
 }
 

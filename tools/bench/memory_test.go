@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,8 +31,9 @@ func (b *rig) measureMemory() string {
 		atStart, _ = memoryOf(c.process.pid())
 		b.end(c)
 	}
-	return fmt.Sprintf("%s resident after the start, %s at most in all runs. %s ms from the start to the first 202.\n",
+	b.memory = fmt.Sprintf("Memory: %s resident after the start, %s at most in all runs. %s ms from the start to the first 202.\n",
 		size(atStart), size(most), spreadOf(starts[1:]))
+	return ""
 }
 
 // units are the costs of one send with its check, as measured.
@@ -45,13 +47,15 @@ type units struct {
 // measureNeeds measures what sends leave behind, and works out what so many sends a day need.
 func (b *rig) measureNeeds() string {
 	service, runs := b.contender(ours), runsOf(b.sent, ours, b.unitCallers())
-	cost := func(process string) float64 { return median(runs, cpu(process)) + median(b.checks, cpu(process)) }
-	u := units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
+	cost := func(process string) float64 {
+		return median(runs, cpu(process)) + median(runsOf(b.others, rightCheck, b.unitCallers()), cpu(process))
+	}
+	b.units = units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
 	before, sends := b.redisMemory(), sendsFor(2*b.length)
-	b.open(service, sends)
-	u.key = max(0, b.redisMemory()-before) / float64(sends)
-	u.row = b.bytesOfARow(service.database)
-	return needs(u)
+	b.open(service, "default", sends)
+	b.units.key = max(0, b.redisMemory()-before) / float64(sends)
+	b.units.row = b.bytesOfARow(service.database)
+	return needs(b.units)
 }
 
 // bytesOfARow is what a send takes on the disk, of all tables and their indexes.
@@ -80,8 +84,9 @@ func (b *rig) redisMemory() float64 {
 const (
 	peakFactor = 4    // busiest second to mean
 	busy       = 0.5  // how busy a processor may be at the peak
-	retention  = 90   // days
+	retention  = 90   // days; a partition is dropped when its whole week is older
 	perReplica = 4    // processors of one replica
+	mostConns  = 100  // of one replica to a mail server
 	pool       = 15   // connections of one replica to Postgres
 	mailTime   = 0.3  // s that a mail server takes for a mail
 	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
@@ -98,38 +103,44 @@ func needs(u units) string {
 	measured.add("WAL of a send, without whole pages", size(u.wal))
 	measured.add("tables and indexes of a send", size(u.row))
 	measured.add("memory of Redis for a recipient", size(u.key))
-	whole := func(n float64) string {
-		if n < 1000 {
-			return fmt.Sprintf("%.0f", n)
-		}
-		return number(n)
-	}
-	needed := func(sends float64) []string {
-		peak := peakFactor * sends / day
-		processors := func(each float64) float64 { return peak * each / 1e6 / busy }
-		replicas := max(2, math.Ceil(processors(u.program)/perReplica)) // one may fail
-		return []string{
-			number(peak), number(processors(u.program)), whole(replicas), number(processors(u.postgres)), number(processors(u.redis)),
-			size(sends * u.wal), size(sends * scattered * pageSize), size(sends * u.row * retention),
-			whole(replicas * pool), whole(math.Ceil(peak * mailTime)), size(sends * u.key),
-		}
-	}
-	g := newGrid("need", "10M sends a day", "100M sends a day")
-	small, large := needed(10e6), needed(100e6)
-	for i, name := range []string{
-		"sends a second, peak", "processors for the program", "replicas", "processors for Postgres", "processors for Redis",
-		"WAL a day", "whole pages in the WAL a day, at most", "disk for the log",
-		"connections to Postgres", "connections to mail servers, peak", "memory of Redis",
-	} {
-		g.add(name, small[i], large[i])
-	}
 	return "Unit costs at 64 callers:\n\n" + measured.String() + fmt.Sprintf(`
 Assumptions: one check for each send; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are kept for %d
-days; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day.
+days, and up to a week more until their partition is dropped; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s;
+Redis keeps a recipient for a day.
 
-`, peakFactor, busy*100, retention, perReplica, pool, mailTime) + g.String() + fmt.Sprintf(`
-- If Redis needs more than one processor, use a Cluster. If Postgres needs more than one machine, divide the apps among installations.
-- Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
-  `+"`wal_compression`"+` reduce it.
+`, peakFactor, busy*100, retention, perReplica, pool, mailTime) + needed(u, 10e6) + fmt.Sprintf(`
+Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
+`+"`wal_compression`"+` reduce it.
 `, scattered)
+}
+
+// otherFigures are those of ten times as many sends, and where they do not only grow.
+func otherFigures(u units) string {
+	return needed(u, 100e6) + fmt.Sprintf(`
+- **Mail connections** decide how many replicas there are: `+"`conns`"+` is at most %d for each replica and server, and further servers are
+  fallbacks. A mail server that answers in less than %.1f s needs fewer.
+- **Disk**: old sends go as whole weekly partitions. Verifications and what belongs to them are deleted row by row: one for each send, every day.
+  Watch the rows that are due, and autovacuum of these tables.
+- If Redis needs more than one processor, use a Cluster. If Postgres needs more than one machine, divide the apps among installations.
+`, mostConns, mailTime)
+}
+
+// needed is what so many sends a day need.
+func needed(u units, sends float64) string {
+	peak := peakFactor * sends / day
+	processors := func(each float64) float64 { return peak * each / 1e6 / busy }
+	mails := math.Ceil(peak * mailTime)
+	replicas := max(2, math.Ceil(processors(u.program)/perReplica), math.Ceil(mails/mostConns)) // one may fail
+	whole := func(n float64) string { return strings.TrimSuffix(strings.TrimSuffix(number(n), ".00"), ".0") }
+	g := newGrid("need", whole(sends/1e6)+"M sends a day")
+	for _, line := range [][2]string{
+		{"sends a second, peak", number(peak)}, {"processors for the program", number(processors(u.program))}, {"replicas", whole(replicas)},
+		{"processors for Postgres", number(processors(u.postgres))}, {"processors for Redis", number(processors(u.redis))},
+		{"WAL a day", size(sends * u.wal)}, {"whole pages in the WAL a day, at most", size(sends * scattered * pageSize)},
+		{"disk for the log", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * pool)},
+		{"connections to mail servers, peak", whole(mails)}, {"memory of Redis", size(sends * u.key)},
+	} {
+		g.add(line[0], line[1])
+	}
+	return g.String()
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,73 +10,139 @@ import (
 )
 
 // opened is a verification whose code is known.
-type opened struct{ to, id, code string }
+type opened struct {
+	n            int64 // of its recipient
+	to, id, code string
+}
 
 const otherRounds = 3
 
 // sendsFor is how many verifications are opened for a round: as many as callers may use in its time.
 func sendsFor(length time.Duration) int { return min(4000, max(100, int(2000*length.Seconds()))) }
 
-// others are requests that send nothing, in an order in which each leaves what the next needs.
+// Requests beside first sends, as the document names them.
+const (
+	firstLook    = "the first look at a recipient" // reads the history from the log, and marks it as complete in Redis
+	look         = "a look"
+	refusal      = "a refusal"
+	wrongCheck   = "a wrong code"
+	rightCheck   = "the right code"
+	wrongFrom    = "a wrong code, with the client's address"
+	rightFrom    = "the right code, with the client's address"
+	resend       = "a resend of a verification"
+	comesBack    = "a send to a recipient that comes back"
+	floorCheck   = "the right code at the fair floor" // one transaction that reads, counts and approves
+	againPurpose = "again"                            // refuses nobody here
+)
+
+// others are requests in an order in which each leaves what the next needs. Those of a list use its verifications, which floor opens.
 var others = []struct {
 	name   string
+	list   int // of lists
 	status int
-	make   func(opened) (path, body string) // a GET where there is no body
+	says   string                                    // in the answer
+	mails  bool                                      // each sends one
+	make   func(opened) (path string, body []string) // a GET where there is no body; else pairs of fields
 }{
-	{"the first look at a recipient", http.StatusOK, look}, // reads the history from the log, and marks it as complete in Redis
-	{"a look", http.StatusOK, look},
-	{"a refusal", http.StatusTooManyRequests, func(o opened) (string, string) { return sendPath, sendBody(o.to) }},
-	{"a check of the right code", http.StatusOK, func(o opened) (string, string) {
-		return sendPath + "/" + o.id + "/check", `{"code":"` + o.code + `"}`
+	{firstLook, 0, http.StatusOK, `"quota":`, false, lookAt},
+	{look, 0, http.StatusOK, `"quota":`, false, lookAt},
+	{refusal, 0, http.StatusTooManyRequests, "", false, func(o opened) (string, []string) { return sendPath, send(o.to, "default") }},
+	{wrongCheck, 0, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(wrong(o.code)) }},
+	{rightCheck, 0, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }},
+	{resend, 1, http.StatusAccepted, "", true, func(o opened) (string, []string) {
+		return sendPath, append(send(o.to, againPurpose), "verification_id", o.id)
 	}},
+	{wrongFrom, 1, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(wrong(o.code), "client_ip", o.network()) }},
+	{rightFrom, 1, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code, "client_ip", o.network()) }},
+	{comesBack, 1, http.StatusAccepted, "", true, func(o opened) (string, []string) { return sendPath, send(o.to, againPurpose) }},
+	{floorCheck, 2, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }},
 }
 
-func look(o opened) (path, body string) { return sendPath + "/" + o.id, "" }
+// lists are the purposes and programs of the verifications that others use.
+var lists = []struct{ purpose, program string }{{"default", ours}, {againPurpose, ours}, {"default", fairFloor}}
+
+func lookAt(o opened) (string, []string) { return sendPath + "/" + o.id, nil }
+
+func (o opened) check(code string, more ...string) (string, []string) {
+	return sendPath + "/" + o.id + "/check", append([]string{"code", code}, more...)
+}
+
+// network is an address in a network of its own: failed checks are bounded in each.
+func (o opened) network() string {
+	return fmt.Sprintf("%d.%d.%d.7", 20+o.n>>16&63, o.n>>8&255, o.n&255)
+}
+
+// wrong changes the last digit of a code.
+func wrong(code string) string {
+	last := len(code) - 1
+	return code[:last] + string('0'+(code[last]-'0'+1)%10)
+}
 
 // settled is how long the outcomes of the sends that opened verifications may take; they must not count as costs of other requests.
 const settled = 3 * time.Second
 
-// measureOthers measures checks, looks and refusals.
+// measureOthers measures requests beside first sends. It shows what they cost; see summary for the rest.
 func (b *rig) measureOthers() string {
-	service, callers := b.contender(ours), b.unitCallers()
-	var all []*entry
+	b.others = nil
 	for _, q := range others {
-		all = append(all, &entry{cells: []string{q.name, fmt.Sprint(callers)}})
+		b.others = append(b.others, &entry{name: q.name, callers: b.unitCallers(), cells: []string{q.name}})
 	}
 	for round := range min(b.rounds, otherRounds) + 1 { // in the first one connections plan their statements
-		list := b.open(service, sendsFor(b.length))
+		var all [][]opened
+		for _, l := range lists {
+			all = append(all, b.open(b.contender(l.program), l.purpose, sendsFor(b.length)))
+		}
 		<-time.After(min(settled, 5*b.length))
 		for i, q := range others {
-			r := b.measure(service, callers, time.Hour, shared(len(list), func(c *caller, n int) error {
-				path, body := q.make(list[n])
-				return c.must(q.status, path, body)
-			}), false)
+			r := b.measure(b.contender(lists[q.list].program), b.unitCallers(), time.Hour, shared(all[q.list], func(c *caller, o *opened) error {
+				path, fields := q.make(*o)
+				err := c.must(q.status, path, object(fields))
+				if err == nil && !bytes.Contains(c.body, []byte(q.says)) {
+					err = fmt.Errorf("%s: %s is not in the answer", q.name, q.says)
+				}
+				return err
+			}), q.mails)
 			if round > 0 {
-				all[i].runs = append(all[i].runs, r)
+				b.others[i].runs = append(b.others[i].runs, r)
 			}
 		}
 	}
-	b.checks = all[len(all)-1].runs
-	columns := append([]column{rates("requests/s")}, answers("")...)
-	columns = append(columns, medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
-		medians(inRedis, cpu(inRedis)))
-	return table([]string{"request", "callers"}, all, columns...).String()
+	ofSend := func(name string) float64 { return b.otherCost(name) / costOf(runsOf(b.sent, ours, b.unitCallers())) }
+	b.goals.most("the right code ÷ a send", 1, ofSend(rightCheck), "")
+	b.goals.most("the right code ÷ the fair floor's", 1.7, b.otherCost(rightCheck)/b.otherCost(floorCheck), "")
+	for _, name := range []string{wrongCheck, wrongFrom, rightFrom} {
+		b.goals.most(name+" ÷ a send", 1.4, ofSend(name), "")
+	}
+	b.goals.most("a look ÷ a send", .75, ofSend(look), "")
+	b.goals.most("the first look ÷ a look", 2.2, b.otherCost(firstLook)/b.otherCost(look), "")
+	b.goals.most("a resend ÷ a first send", 1.3, ofSend(resend), "")
+	return table([]string{"processor time, µs"}, b.others, medians("the program", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
+		medians(inRedis, cpu(inRedis)), medians("all three ÷ a send", func(r run) float64 {
+			return costOfSend(r) / costOf(runsOf(b.sent, ours, b.unitCallers()))
+		})).String()
 }
 
+// costOf is the processor time of the service and its servers for a request.
+func costOf(runs []run) float64 { return median(runs, costOfSend) }
+
+func (b *rig) otherCost(name string) float64 { return costOf(runsOf(b.others, name, b.unitCallers())) }
+
 // open has codes sent, and reads them.
-func (b *rig) open(service contender, n int) []opened {
+func (b *rig) open(c contender, purpose string, n int) []opened {
 	b.mails.keeps.Store(true)
 	defer b.mails.keeps.Store(false)
 	list := make([]opened, n)
 	first := b.recipients.Add(int64(n)) - int64(n)
-	b.ask(service, 64, time.Hour, shared(n, func(c *caller, i int) error {
-		list[i].to = recipient(first + int64(i))
-		if err := c.must(http.StatusAccepted, sendPath, sendBody(list[i].to)); err != nil {
+	for i := range list {
+		list[i] = opened{n: first + int64(i), to: recipient(first + int64(i))}
+	}
+	b.ask(c, 64, time.Hour, shared(list, func(c *caller, o *opened) error {
+		if err := c.must(http.StatusAccepted, sendPath, object(send(o.to, purpose))); err != nil {
 			return err
 		}
 		var answer struct{ ID string }
 		err := json.Unmarshal(c.body, &answer)
-		list[i].id = answer.ID
+		o.id = answer.ID
 		return err
 	}))
 	came, err := b.mails.collect(first, first+int64(n))
@@ -89,13 +156,12 @@ func (b *rig) open(service contender, n int) []opened {
 // limitUsers share the takes of a limit.
 const limitUsers = 10_000
 
-// measureTakes has takes of a limit, decided in Redis, and bare HTTP take turns.
+// measureTakes has takes of a limit of one rule, decided in Redis, and bare HTTP take turns.
 func (b *rig) measureTakes() string {
 	n := b.unitCallers()
 	var taken atomic.Int64
-	var all []*entry
 	add := func(name string, ask request) {
-		all = append(all, &entry{name: name, cells: []string{fmt.Sprint(n), name}, measure: func() run {
+		b.takes = append(b.takes, &entry{name: name, callers: n, measure: func() run {
 			return b.measure(b.contender(name), n, b.length, ask, false)
 		}})
 	}
@@ -105,9 +171,7 @@ func (b *rig) measureTakes() string {
 	add(bareHTTP, func(c *caller) (int64, error) {
 		return 0, c.must(http.StatusAccepted, sendPath, sendBody(recipient(firstRecipient)))
 	})
-	b.inTurns(all)
-	goals, columns := newGoals(), append([]column{rates("answers/s")}, answers("200 ")...)
-	g := table([]string{"callers", "program"}, all, append(columns, medians("the program, µs", cpu(inProgram)))...)
-	goals.least(fmt.Sprintf("takes/s ÷ bare HTTP, %d callers", n), .5, ratio(all[0].runs, all[1].runs, rate))
-	return "`POST /v1/limits/{limit}/take` of one rule, with 10,000 keys in Redis.\n\n" + g.String() + "\n" + goals.String()
+	b.inTurns(b.takes)
+	b.goals.least(fmt.Sprintf("takes of a limit/s ÷ bare HTTP, %d callers", n), .5, ratio(b.takes[0].runs, b.takes[1].runs, rate))
+	return ""
 }

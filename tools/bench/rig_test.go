@@ -35,9 +35,10 @@ type rig struct {
 	contenders []contender
 	recipients atomic.Int64 // no recipient is used twice
 
-	sent   []*entry // of sends
-	checks []run
-	goals  *grid
+	sent, half, others, takes []*entry
+	memory                    string
+	units                     units
+	goals                     *goals
 }
 
 func openRig(t *testing.T, p plan) *rig {
@@ -80,7 +81,7 @@ func (b *rig) startAll() {
 	if said, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building the floor: %v: %s", err, said)
 	}
-	for _, name := range []string{ours, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
+	for _, name := range []string{ours, embedded, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
 		c := b.startContender(name, b.direct())
 		if name == ours {
 			b.takeSamples(c)
@@ -165,6 +166,7 @@ type serviceSettings struct {
 	dir      string    // of its data; empty: a new one
 	database string    // URL; empty: a new one
 	to       addresses // empty: directly
+	embedded bool      // with SQLite and limits in process
 }
 
 // startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
@@ -172,7 +174,7 @@ func (b *rig) startService(s serviceSettings) contender {
 	if s.to == (addresses{}) {
 		s.to = b.direct()
 	}
-	if s.database == "" {
+	if s.database == "" && !s.embedded {
 		var err error
 		s.database, err = b.postgres.CreateDatabase(b.Context())
 		b.must(err)
@@ -183,22 +185,27 @@ func (b *rig) startService(s serviceSettings) contender {
 		b.must(err)
 	}
 	cmd := self(serveCommand)
-	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n"
+	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n" +
+		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}]}\npurposes: {default: {}, again: {policy: again}}\n"
 	b.must(os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600))
 	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
-		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
-		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
 		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
-	c := b.start(ours, cmd)
+	name := embedded
+	if !s.embedded {
+		name = ours
+		cmd.Env = append(cmd.Env, "SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
+			"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1))
+	}
+	c := b.start(name, cmd)
 	c.database = s.database
 	return c
 }
 
 // startContender starts the service or a floor, on a new database.
 func (b *rig) startContender(name string, to addresses) contender {
-	if name == ours {
-		return b.startService(serviceSettings{to: to})
+	if name == ours || name == embedded {
+		return b.startService(serviceSettings{to: to, embedded: name == embedded})
 	}
 	database, err := b.postgres.CreateDatabase(b.Context())
 	b.must(err)

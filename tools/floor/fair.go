@@ -30,7 +30,7 @@ const tables = `
 CREATE TABLE IF NOT EXISTS plain (
 	id uuid PRIMARY KEY, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE TABLE IF NOT EXISTS verifications (
-	id text PRIMARY KEY, recipient text NOT NULL, nonce bytea NOT NULL, attempts int NOT NULL DEFAULT 0, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL);
+	id text PRIMARY KEY, recipient text NOT NULL, nonce bytea NOT NULL, attempts int NOT NULL DEFAULT 0, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL, approved_at timestamptz);
 CREATE TABLE IF NOT EXISTS sends (
 	id uuid PRIMARY KEY, verification text NOT NULL, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL,
 	at timestamptz NOT NULL, finished_at timestamptz) WITH (fillfactor = 50);
@@ -74,11 +74,12 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 
 // fair shares trips: as many at once as the service makes.
 type fair struct {
-	takes, begins, ends *sharing
+	takes, begins, ends, checks *sharing
 }
 
 func newFair(f *floor) *fair {
-	return &fair{takes: &sharing{most: 2, trip: f.take}, begins: &sharing{most: 2, trip: f.begin}, ends: &sharing{most: 1, trip: f.end}}
+	return &fair{takes: &sharing{most: 2, trip: f.take}, begins: &sharing{most: 2, trip: f.begin}, ends: &sharing{most: 1, trip: f.end},
+		checks: &sharing{most: 2, trip: f.decide}}
 }
 
 func (f *floor) sendFair(c echo.Context) error {

@@ -4,7 +4,8 @@
 //   - bare: reads the request and answers.
 //   - plain: one script in Redis, one INSERT, one mail, then the answer.
 //   - fair: the record that the service keeps, and no more. One script; lock, count, verification and send in one transaction; the
-//     answer; the mail; one UPDATE for its outcome. What arrives while a trip is under way shares the next one, as in the service.
+//     answer; the mail; one UPDATE for its outcome. A check is one transaction. What arrives while a trip is under way shares the next
+//     one, as in the service.
 //
 // Answers and mails have the bytes of the service's: the bench gives samples of both.
 package main
@@ -59,7 +60,7 @@ func run(ctx context.Context, env func(string) string) error {
 			return err
 		}
 	}
-	return serve(send)
+	return f.serve(send)
 }
 
 func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
@@ -83,13 +84,14 @@ func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
 }
 
 // serve prints its address, and ends when its input does.
-func serve(send echo.HandlerFunc) error {
+func (f *floor) serve(send echo.HandlerFunc) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	e := echo.New()
 	e.POST("/v1/verifications", send)
+	e.POST("/v1/verifications/:id/check", f.check)
 	e.GET("/metrics", allocations)
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	fmt.Println("http://" + listener.Addr().String())
@@ -128,8 +130,7 @@ func (f *floor) read(c echo.Context) (*code, error) {
 		return nil, err
 	}
 	verification := (rand.Text() + rand.Text())[:len(f.like.Verification)]
-	digits := fmt.Sprintf("%06d", uint32(id.ID())%1_000_000)
-	return &code{to: asked.To, purpose: asked.Purpose, send: id, verification: verification, digits: digits}, nil
+	return &code{to: asked.To, purpose: asked.Purpose, send: id, verification: verification, digits: digitsOf(id)}, nil
 }
 
 func (f *floor) answer(c echo.Context, x *code) error {
