@@ -52,7 +52,7 @@ const shutdownWait = 10 * time.Second
 // ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the ports: one or, with an admin address, two. Until Serve, /readyz and all requests get 503.
+// openPorts opens the ports: one or, with an admin address, two, and that of the profiles. Until Serve, /readyz and all requests get 503.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
@@ -78,7 +78,7 @@ func (a *App) openPorts() error {
 		a.listeners = append(a.listeners, l)
 		go func() { a.failed <- l.server.Serve(l) }()
 	}
-	return nil
+	return a.openProfiles()
 }
 
 // addRoutes builds what answers on the ports: everything on one or, with an admin address, the console and the metrics on another. Requests

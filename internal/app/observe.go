@@ -2,6 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
 	"slices"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
+	"sendcode/internal/loopback"
 	"sendcode/internal/metrics"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
@@ -95,6 +100,34 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(server string, fail *d
 		}
 		a.metrics.DeliveryTried(ch, server, class, took)
 	}
+}
+
+// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set. Requests must name this machine,
+// so that no page of another origin reads them.
+func (a *App) openProfiles() error {
+	if a.cfg.DebugAddr == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", a.cfg.DebugAddr)
+	if err != nil {
+		return fmt.Errorf("can't listen on %s: %w", a.cfg.DebugAddr, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, err := net.SplitHostPort(r.Host); err != nil || !loopback.IsHost(host) {
+			http.Error(w, "only for this machine", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})}
+	go func() { _ = s.Serve(l) }()
+	a.onClose(s.Close)
+	a.logger.Info("profiles served", "address", l.Addr().String())
+	return nil
 }
 
 // redisHook counts the calls of Redis.

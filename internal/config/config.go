@@ -35,6 +35,8 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
+	// `host:port` on loopback for Go's profiles (`/debug/pprof/`), which show what is in memory.
+	DebugAddr string `yaml:"debug_addr" env:"plain" check:"addr" unset:"no profiles"`
 	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`. Longer than a load balancer needs to notice.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.

@@ -86,7 +86,7 @@ var edges = map[string]string{
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/runbook internal/requestid internal/brand internal/fault internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/loopback internal/runbook internal/requestid internal/brand internal/fault internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +

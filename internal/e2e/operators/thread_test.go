@@ -22,6 +22,27 @@ func lines(s *apptest.Stack, message, holds string) (all []map[string]any) {
 	return all
 }
 
+// Profiles are served on an address of their own, to this machine alone.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_DEBUG_ADDR"] = "127.0.0.1:0"
+	s.Start(1)
+	base := "http://" + lines(s, "profiles served", "")[0]["address"].(string)
+	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK, "rebound.example:6060": http.StatusForbidden} {
+		a, err := s.At(base, http.MethodGet, "/debug/pprof/heap", "", func(r *http.Request) { r.Host = host })
+		apptest.Must(t, err)
+		if a.StatusCode != want {
+			t.Errorf("%q: %d", host, a.StatusCode)
+		}
+	}
+	for _, public := range []string{"/debug/pprof/", "/debug/pprof/heap"} {
+		if a := s.Get(public); a.StatusCode != http.StatusNotFound {
+			t.Errorf("%s of the API: %d", public, a.StatusCode)
+		}
+	}
+}
+
 // One ID leads from the caller's request through the answer, the access line and the attempt to the send's row, and back by the console;
 // a problem and a send of the page have one too.
 func TestOneThread(t *testing.T) {
