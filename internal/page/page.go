@@ -113,8 +113,8 @@ func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	return &now, nil
 }
 
-// appInURL returns the app that the page's address names; "" if none.
-func (u *Page) appInURL() string {
+// AppInURL returns the app that the page's address names; "" if none. A template calls it.
+func (u *Page) AppInURL() string {
 	if u.inURL {
 		return u.App
 	}
@@ -124,7 +124,7 @@ func (u *Page) appInURL() string {
 // viewURL returns the URL of a view of the page.
 func (u *Page) viewURL(v view) string {
 	query := url.Values{}
-	if app := u.appInURL(); app != "" {
+	if app := u.AppInURL(); app != "" {
 		query.Set("app", app)
 	}
 	if v != "" {

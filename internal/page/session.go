@@ -127,7 +127,7 @@ func (u *Page) cookieNameFor(c echo.Context) string {
 	if c.Scheme() == "https" {
 		name = secureCookieName
 	}
-	if app := u.appInURL(); app != "" {
+	if app := u.AppInURL(); app != "" {
 		name += "-" + app
 	}
 	return name
