@@ -42,6 +42,7 @@ type sendJSON struct {
 	Number int          `json:"number"`
 	Status store.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
+	Final  bool         `json:"final"`  // the status does not change any more
 	Counts bool         `json:"counts"` // it holds its place in the recipient's quota
 	// Support is a reference that a person may tell support: it finds the send in the console and gives no access.
 	Support string `json:"support,omitempty"`
@@ -70,7 +71,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Counts: v.Send.Counts, Support: store.SupportReference(send),
+		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final, Counts: v.Send.Counts, Support: store.SupportReference(send),
 			Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}

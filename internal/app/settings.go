@@ -38,7 +38,11 @@ func policySet(cfg config.Config) policy.Set {
 			App:         boundRule("app", quota.App, cfg.Checks.App),
 		},
 		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
-		Numbers:   servedNumbers(cfg),
+		Numbers: servedNumbers(cfg),
+		Reports: map[recipient.Channel]bool{
+			recipient.Email: len(cfg.Providers) > 0,
+			recipient.SMS:   cfg.SMS.PublicURL != "" || slices.ContainsFunc(cfg.SMS.Carriers, config.SMSCarrier.Polled),
+		},
 		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker),
 		Spellings: boundRule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
 	}

@@ -17,7 +17,8 @@ type card struct {
 	Heading string
 	Lead    template.HTML
 	Say     string        // what a screen reader is told when the card comes
-	Poll    bool          // the mail is under way: the script asks again soon
+	Poll    bool          // the mail is under way
+	Follow  bool          // the script asks again soon
 	Next    int64         // ms until the state changes by time alone; 0: it does not
 	Away    bool          // a part of the service does not answer: 503
 	Crowded time.Duration // too many requests came from the network: the wait of a 429; 0: they did not

@@ -18,7 +18,7 @@ func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
 	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.resendButton("SendAgain")
-	k.Poll = inFlight(v.Send.Status)
+	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:
 	case wait > 0:
@@ -79,7 +79,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 			k.Note.Text += l.t["Separator"] + l.t["DidNotCount"]
 		}
 	case v.Send.Status == store.Undelivered:
-		k.Note = &notice{"bad", l.t["NotArrivedLead"]}
+		k.Note, k.Typo = &notice{"bad", l.t["NotArrivedLead"]}, l.suggestionForSent()
 	}
 	if k.Note != nil {
 		k.Say = k.Note.Text
@@ -107,7 +107,8 @@ func (l *visit) helpFor(v verification.View) *help {
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
 	}
-	if v.Send.Status == store.Failed || inFlight(v.Send.Status) && since < helpAfter {
+	lost := v.Send.Status == store.Failed || v.Send.Status == store.Undelivered && v.Channel == recipient.Email
+	if lost || inFlight(v.Send.Status) && since < helpAfter {
 		return nil
 	}
 	h := &help{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}

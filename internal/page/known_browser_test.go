@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -96,4 +97,50 @@ func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	enter()
 	enter()
 	is(t, eval[bool](b, b.q("[data-act=forget]")+" === null"), true)
+}
+
+// aBounceChangesTheCard: what a provider reports of this very send is on its card within five seconds, on the page and in the widget. The place stays
+// spent, and a stranger's card of the same address shows nothing of it.
+func aBounceChangesTheCard(t *testing.T, browser context.Context) {
+	for _, widget := range []bool{false, true} {
+		markup := ""
+		site := pagetest.NewSite("", func() (string, string, string) { return "", `<link rel="icon" href="data:,">`, markup })
+		t.Cleanup(site.Close)
+		service := apptest.Embedded(t)
+		service.Env["POSTMARK_SECRET"] = "a secret of both"
+		service.Write(fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 4, window: 1h}]}
+provider_events: [{name: postmark, scheme: header, header: X-Secret, secret_env: POSTMARK_SECRET, message: id, type: [type], outcomes: {hard: bounced_for_good, soft: bounced}}]
+apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]
+`, site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))).Start(1)
+		base := service.Replicas[0].Base
+		markup = `<script type="module" src="` + base + `/widget.js"></script>` + tag("")
+		address, root := base+"/?view=new", "document"
+		if widget {
+			address, root = site.URL, `document.querySelector('send-code').shadowRoot`
+		}
+		asks := func(left string) *tab {
+			b := open(t, browser, world(t), pagetest.Look{})
+			b.root, b.tolerate = root, "Failed to load resource"
+			b.do(chromedp.Navigate(address))
+			b.asked(pagetest.Address)
+			b.card("code", "Check your mail", left)
+			return b
+		}
+		reports := func(id, kind string) {
+			t.Helper()
+			service.Is(kind, service.Post("/v1/events/postmark", fmt.Sprintf(`{"id":%q,"type":%q}`, id, kind),
+				func(r *http.Request) { r.Header.Set("X-Secret", "a secret of both") }), http.StatusNoContent)
+		}
+		first := asks("3 left")
+		mine := service.AwaitMail(pagetest.Address, 1)[0].ID
+		reports(mine, "soft") // it may be this mail's alone
+		other := asks("left")
+		from := time.Now()
+		reports(mine, "hard")
+		first.card("code", "It did not arrive", "This address does not take our mail.", "3 left")
+		t.Logf("the card says so %v after the report", time.Since(from))
+		other.run(looks, `setTimeout(() => { window.rested = true }, 5000)`)
+		other.until(`window.rested`)
+		other.card("code", "Check your mail")
+	}
 }

@@ -53,6 +53,8 @@ type Set struct {
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
 	Numbers     Numbers       // phone numbers to which codes are sent
 	Retention   time.Duration // of rows in the database; 0: for ever
+	// Reports says on which channels providers report what becomes of messages.
+	Reports map[recipient.Channel]bool
 	// TestRecipients have a configured code; by the hash of the address as spelled.
 	TestRecipients map[recipient.Hash]TestRecipient
 	// Subscriptions are the events that each app receives, by app.

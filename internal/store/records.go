@@ -22,7 +22,7 @@ const (
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
 	Delivered   Status = "delivered"   // the message reached the phone
-	Undelivered Status = "undelivered" // the message did not reach the phone; not refunded, since the carrier took it
+	Undelivered Status = "undelivered" // the message did not reach the phone; not refunded, since the carrier took it; see also Told
 
 	Refused Status = "refused" // a refusal, not a send
 )
@@ -157,11 +157,26 @@ type Send struct {
 	// with Refused: for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
 	Recipients  int
 	Afterwards  ProviderEventKind // the worst kind that a provider reported later; empty: none
+	Bounced     bool              // a provider reported later that the address takes no mail
 	Suppression uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
 	Forgiven    bool              // an administrator's reset forgave this send, so it no longer counts
 	Site        string            // host on which a code of a text message is entered; empty: the page's
 	RequestID   string            // of the HTTP request, as in log lines; empty: it came otherwise
 	Observed    []string          // observing rules that would have refused this send; none for a refusal
+}
+
+// Told returns the status for the app: a mail that bounced for good is Undelivered. final: it does not change any more; where providers
+// report, Sent and Unknown may.
+func (s Send) Told(reports bool) (status Status, final bool) {
+	switch {
+	case s.Status == Queued || s.Status == Sending:
+		return s.Status, false
+	case s.Status != Sent && s.Status != Unknown:
+		return s.Status, true
+	case s.Bounced:
+		return Undelivered, true
+	}
+	return s.Status, !reports
 }
 
 // Columns returns the columns of the row.
@@ -200,6 +215,7 @@ func (s *Send) Columns() []Column {
 		{"requests", &s.Count, InRefusal},
 		{"recipients", &s.Recipients, InRefusal},
 		{"afterwards", (*string)(&s.Afterwards), 0},
+		{"bounced", &s.Bounced, 0},
 		{"suppression_id", &s.Suppression, Null | InSend},
 		{"forgiven", &s.Forgiven, 0},
 		{"site", &s.Site, InSend},

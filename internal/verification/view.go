@@ -48,9 +48,10 @@ type View struct {
 type SendView struct {
 	ID           string
 	Number       int
-	Status       store.Status
-	Reason       string // with Failed and Unknown; for secret keys and the administrator
-	Counts       bool   // it holds its place in the recipient's quota
+	Status       store.Status // Undelivered also for a mail that bounced for good, of which the log has Sent or Unknown
+	Final        bool         // the status does not change any more
+	Reason       string       // with Failed and Unknown; for secret keys and the administrator
+	Counts       bool         // it holds its place in the recipient's quota
 	At           time.Time
 	FinishedAt   time.Time // zero while in flight
 	Attempt      int
@@ -80,13 +81,14 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
+	status, final := send.Told(s.Policy.Get().Reports[v.Channel])
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
-			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
+			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
 			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
 		},
 	}

@@ -113,6 +113,7 @@ CREATE TABLE sends (
     provider_code   text        NOT NULL DEFAULT '',
     receipt         text        NOT NULL DEFAULT '',  -- what a carrier said later: delivered, undelivered
     afterwards      text        NOT NULL DEFAULT '',  -- the worst that a mail provider said later
+    bounced         boolean     NOT NULL DEFAULT false, -- one said that the address takes no mail
     app             text        NOT NULL,
     channel         text        NOT NULL,
     purpose         text        NOT NULL,

@@ -60,6 +60,7 @@ CREATE TABLE sends (
     provider_code   TEXT    NOT NULL DEFAULT '',
     receipt         TEXT    NOT NULL DEFAULT '',
     afterwards      TEXT    NOT NULL DEFAULT '',
+    bounced         INTEGER NOT NULL DEFAULT 0,
     app             TEXT    NOT NULL,
     channel         TEXT    NOT NULL,
     purpose         TEXT    NOT NULL,

@@ -63,11 +63,11 @@ export class Inquiry {
     else this.follow(failed);
   }
 
-  // follow asks again, ever less often, while a mail is on its way or after a question that failed.
+  // follow asks again, ever less often but in time to show within 5 s what is reported, while that may change or after a question that failed.
   follow(failed) {
     if (!failed && !this.polls()) { this.#follows = 0; return; }
     clearTimeout(this.#later);
-    this.#later = setTimeout(() => this.refresh(), Math.min(second + 500 * this.#follows++, 5 * second));
+    this.#later = setTimeout(() => this.refresh(), Math.min(second + 500 * this.#follows++, 4 * second));
   }
 
   // soon asks again in a second: the marks beside a wait that is over have changed too.

@@ -108,8 +108,8 @@ function sending(w, { status, number }) {
 
 // help is what one can do when no mail comes.
 function help(w, view) {
-  const { status } = view.send;
-  if (status === 'failed' || underway.has(status)) return null;
+  const { status } = view.send, lost = status === 'failed' || status === 'undelivered' && view.channel === 'email';
+  if (lost || underway.has(status)) return null;
   return h('details', { class: 'help', part: 'help', open: status === 'unknown', 'data-open': status !== 'unknown' && helpAfter },
     h('summary', {}, w.NothingYet),
     h('ul', {},

@@ -6,9 +6,8 @@ import { act, box, dots, field, heading, lead, link } from './parts.js';
 // cards that come after a request for a code are in code.js, and what there is for phone numbers in phones.js.
 
 const soon = 60; // seconds: a longer wait, met by asking, is explained
-const underway = new Set(['queued', 'sending']);
 
-export const polls = ({ view }) => view?.status === 'pending' && underway.has(view.send.status);
+export const polls = ({ view }) => view?.status === 'pending' && !view.send.final;
 
 // draw makes the card for a state:
 //

@@ -250,6 +250,7 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 func (c *Codes) seen(k *kept) verification.View {
 	v := k.view
 	v.Now, v.AttemptsRemaining = c.now(), max(0, maxAttempts-k.attempts)
+	v.Send.Final = v.Send.Status != store.Queued && v.Send.Status != store.Sending
 	switch {
 	case v.State != verification.Pending:
 	case k.attempts >= maxAttempts:

@@ -19,7 +19,7 @@ import (
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
-			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt site`,
+			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt site bounced`,
 		erased: `masked domain country prefix reference ip locale request_id`, hash: `recipient`,
 	},
 	"refusals": {

@@ -26,7 +26,10 @@ INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', d
   WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
 
-var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
+var (
+	afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
+	bouncedSQL    = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
+)
 
 // rankSQL returns the SQL for the rank of a kind of provider event.
 func rankSQL(of string) string {
@@ -36,7 +39,7 @@ func rankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
-// transaction. It changes no status. False: the event was recorded before, and nothing was changed. Errors: fault.NotFound,
+// transaction. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no other is. Errors: fault.NotFound,
 // fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
@@ -47,6 +50,9 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
+		if err := q.exec(bouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil { // also after a bounce that may have passed
+			return false, err
+		}
 		insert, args := providerEventTable.Insert(store.Added, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
