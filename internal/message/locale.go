@@ -50,6 +50,15 @@ func newMatcher(locales []string) language.Matcher {
 	return language.NewMatcher(tags)
 }
 
+// direction returns in which direction a language's script is written: ltr or rtl.
+func direction(locale string) string {
+	switch script, _ := language.Make(locale).Script(); script.String() {
+	case "Adlm", "Arab", "Hebr", "Nkoo", "Rohg", "Syrc", "Thaa":
+		return "rtl"
+	}
+	return "ltr"
+}
+
 // maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a language (RFC 5646, section 4.4.1).
 const maxTag = 35
 

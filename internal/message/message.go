@@ -97,6 +97,8 @@ type view struct {
 	Data
 	Glance   bool
 	Language string
+	Dir      string // of the language's script: ltr or rtl
+	Hours    int    // that are left, rounded down, from two hours on; else 0, and Minutes are told
 	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but style, so that a
 	// copy gives the bare code.
 	Groups []string
@@ -121,7 +123,11 @@ func newView(d Data, glance bool, locale string) view {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
 	d.Accent, d.DarkAccent = cmp.Or(d.Accent, accent), cmp.Or(d.DarkAccent, darkAccent)
-	return view{Data: d, Glance: glance, Language: locale, Groups: groups}
+	v := view{Data: d, Glance: glance, Language: locale, Dir: direction(locale), Groups: groups}
+	if d.Minutes >= 120 {
+		v.Hours = d.Minutes / 60
+	}
+	return v
 }
 
 // renderPart renders one part and normalizes its white space.

@@ -90,6 +90,7 @@ func TestEveryMail(t *testing.T) {
 	bare := Data{App: "A", Code: "048213", Minutes: 1}
 	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64), Support: "S-Q2HK"}
 	r := renderer(t)
+	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"}, map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req Request) {
 		m, d := render(t, r, req), req.Data
 		shown, private := htmlText(m.HTML, false), req.Notify == Private
@@ -111,7 +112,8 @@ func TestEveryMail(t *testing.T) {
 			t.Errorf("%s: remote or active content %q, or a value was filtered out", req.Locale, found)
 		}
 		for _, want := range []string{
-			`<html lang="` + req.Locale + `">`, "prefers-color-scheme: dark", `role="presentation"`, `content="telephone=no,`,
+			`<html lang="` + req.Locale + `" dir="` + dir[req.Locale] + `">`, `<td class="ink" dir="` + dir[req.Locale] + `" align="` + align[dir[req.Locale]],
+			"prefers-color-scheme: dark", `role="presentation"`, `content="telephone=no,`,
 		} {
 			if !strings.Contains(m.HTML, want) {
 				t.Errorf("%s: no %s", req.Locale, want)
@@ -127,12 +129,53 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
+// Every language has the same parts in the same order: the markup of the HTML, and what stands on each line of the text, but for the words.
+func TestLanguagesHaveTheSameParts(t *testing.T) {
+	r := renderer(t)
+	full := shop()
+	full.Home = "https://shop.example/"
+	for _, notify := range []Notify{Private, Glance} {
+		for _, data := range []Data{full, {App: "A", Code: "048213", Minutes: 600}} {
+			var want [2]string
+			for _, locale := range r.Locales("") {
+				m := render(t, r, Request{Locale: locale, Notify: notify, Data: data})
+				if got := [2]string{skeleton(m.HTML, locale), outline(m.Text, data)}; want[0] == "" {
+					want = got
+				} else if got != want {
+					t.Errorf("%s %s: parts %q, in English %q", locale, notify, got, want)
+				}
+			}
+		}
+	}
+}
+
+// skeleton returns the tags of a document, without the direction.
+func skeleton(html, locale string) string {
+	html = strings.NewReplacer(`dir="rtl"`, `dir="ltr"`, `align="right"`, `align="left"`, `lang="`+locale, `lang="`).Replace(html)
+	return strings.Join(regexp.MustCompile(`<[^>]+>`).FindAllString(html, -1), "\n")
+}
+
+// outline returns the data that each line of a text shows, a line of other words as "words".
+func outline(text string, d Data) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		shown := strings.Repeat("words", min(1, len(word.FindAllString(line, -1))))
+		for _, value := range []string{d.App, d.Code, d.Purpose, d.Support, d.Home} {
+			if value != "" && strings.Contains(line, value) {
+				shown += " " + value
+			}
+		}
+		lines = append(lines, shown)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func validity(req Request) string {
 	return map[string]map[int]string{
-		"en":      {1: " 1 minute.", 10: " 10 minutes.", 1440: " 1440 minutes."},
-		"zh-Hans": {1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "1440 分钟内有效"},
-		"es":      {1: " 1 minuto.", 10: " 10 minutos.", 1440: " 1440 minutos."},
-		"ar":      {1: " دقيقة واحدة.", 10: " 10 دقائق.", 1440: " 1440 دقيقة."},
+		"en":      {1: " 1 minute.", 10: " 10 minutes.", 1440: " 24 hours."},
+		"zh-Hans": {1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "24 小时内有效"},
+		"es":      {1: " 1 minuto.", 10: " 10 minutos.", 1440: " 24 horas."},
+		"ar":      {1: " دقيقة واحدة.", 10: " 10 دقائق.", 1440: " 24 ساعة."},
 	}[req.Locale][req.Data.Minutes]
 }
 

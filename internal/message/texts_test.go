@@ -27,7 +27,7 @@ func texts(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
 func TestTexts(t *testing.T) {
 	r := texts(t, nil, TextLimits{})
 	for _, c := range []struct{ locale, language, want string }{
-		{"en", "en", "739154 is your The Shop code. It is valid for 9 min. Do not share it with anyone."},
+		{"en", "en", "739154 is your Shop code. It is valid for 9 min. Do not share it with anyone."},
 		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
 	} {
 		got, err := r.Render(Request{Locale: c.locale, Purpose: "login", Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
