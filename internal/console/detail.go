@@ -65,7 +65,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	}
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {
-		v.Code = w.Get("code." + string(verification.StateOf(*s.Verification, s.Now)))
+		v.Code = w.Get("outcome.code." + string(explain.CodeStateOf(*s.Verification, s.Now)))
 		if explain.CodeStateOf(*s.Verification, s.Now) == store.CodeWaiting && explain.NotDelivered(s.Send) {
 			v.Code = w.Get("code.lost")
 		}

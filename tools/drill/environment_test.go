@@ -152,7 +152,9 @@ func (s *environment) age(i *incident, by time.Duration) {
 		`UPDATE sends SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
 		`UPDATE refusals SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval WHERE recipient = $2`,
 		`UPDATE failures SET logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
-		`UPDATE verifications SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, approved_at = approved_at - $1::interval, canceled_at = canceled_at - $1::interval WHERE recipient = $2`,
+		`UPDATE verifications SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, approved_at = approved_at - $1::interval, canceled_at = canceled_at - $1::interval,
+			checks = (SELECT coalesce(string_agg(split_part(c, ' ', 1)::bigint - extract(epoch FROM $1::interval)::bigint * 1000000 || ' ' || split_part(c, ' ', 2), ',' ORDER BY n), '')
+				FROM unnest(string_to_array(checks, ',')) WITH ORDINALITY AS x (c, n)) WHERE recipient = $2`,
 		`UPDATE suppressions SET since = since - $1::interval, until = until - $1::interval WHERE recipient = $2`,
 		`UPDATE provider_events SET at = at - $1::interval, heard_at = heard_at - $1::interval WHERE send_id IN (SELECT id FROM sends WHERE recipient = $2)`,
 	} {

@@ -48,13 +48,15 @@ var arrived = []*kind{
 			right := s.codeOf(i)
 			wrong := strings.Map(func(r rune) rune { return '0' + (r-'0'+1)%10 }, right)
 			for range 5 {
+				began := time.Now()
 				if s.check(i, a.ID, wrong) {
 					s.Fatal("the wrong code is right")
 				}
+				i.happened("last", began)
 			}
 		},
-		what:  words("Accepted by\n at {ended}"),
-		next:  words("arrived\n 5 tries were wrong\n ask for a new one"),
+		what:  words("Locked after 5 wrong codes, the last at {last}\n Accepted by\n at {ended}"),
+		next:  words("older code\n guessed\n ask for a new one"),
 		never: words("works until\n spam"),
 	},
 	{

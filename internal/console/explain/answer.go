@@ -54,6 +54,12 @@ func (c matter) reply() texts.Sentence {
 		}
 		return c.replyText("failed.rejected.mailbox")
 	}
+	switch {
+	case c.toTestRecipient():
+		return nil
+	case c.wrongCodes() && MayHaveGoneOut(c.Send):
+		return c.replyText("wrong")
+	}
 	switch c.Status {
 	case store.Undelivered:
 		if c.state != verification.Approved {
@@ -61,9 +67,6 @@ func (c matter) reply() texts.Sentence {
 		}
 		return c.replyText("sent.approved")
 	case store.Sent, store.Delivered:
-		if c.toTestRecipient() {
-			return nil
-		}
 		return c.replyText("sent." + cmp.Or(string(c.state), "none"))
 	case store.Unknown:
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))

@@ -150,19 +150,42 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	line := func(when time.Time, tone tone, key string) Entry {
 		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
+	var all []Entry
+	for i, check := range wrongChecks(v) {
+		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)), texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
+			texts.Plain("network", cmp.Or(check.Network, "–")))
+		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
+	}
 	switch verification.StateOf(v, now) {
 	case verification.Approved:
-		return []Entry{line(v.ApprovedAt, Good, "line.approved")}
+		return append(all, line(v.ApprovedAt, Good, "line.approved"))
 	case verification.Canceled:
-		return []Entry{line(v.CanceledAt, Warn, "line.canceled")}
+		return append(all, line(v.CanceledAt, Warn, "line.canceled"))
 	case verification.MaxAttemptsReached:
-		return []Entry{{Tone: Bad, What: w.Tell("line.spent", tries...), order: slices.MinFunc([]time.Time{now, v.ExpiresAt}, time.Time.Compare)}}
+		locked := line(lastWrongCheck(v), Bad, "line.locked")
+		if locked.order.IsZero() { // its recipient was erased, and the checks with it
+			locked.order = v.ExpiresAt
+		}
+		return append(all, locked)
 	case verification.Expired:
-		return []Entry{line(v.ExpiresAt, Warn, "line.expired")}
-	}
-	var all []Entry
-	if v.Attempts > 0 {
-		all = append(all, Entry{Tone: Still, What: w.Tell("line.tried", tries...), order: now})
+		return append(all, line(v.ExpiresAt, Warn, "line.expired"))
 	}
 	return append(all, line(v.ExpiresAt, Still, "line.until"))
+}
+
+// wrongChecks returns the checks of wrong codes, oldest first; none if the recipient was erased. The last check of an approved
+// verification was right.
+func wrongChecks(v store.Verification) []store.Check {
+	if v.ApprovedAt.IsZero() {
+		return v.Checks
+	}
+	return v.Checks[:max(len(v.Checks)-1, 0)]
+}
+
+// lastWrongCheck returns when the last wrong code was entered; zero if that is not known.
+func lastWrongCheck(v store.Verification) time.Time {
+	if wrong := wrongChecks(v); len(wrong) > 0 {
+		return wrong[len(wrong)-1].At
+	}
+	return time.Time{}
 }

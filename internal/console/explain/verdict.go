@@ -89,7 +89,30 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
 	}
-	return c.reduceIfErased(c.withProviderEvent(v))
+	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
+}
+
+// withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the cause: until the right one is, or the code
+// ends otherwise.
+func (c matter) withWrongCodes(v Verdict) Verdict {
+	switch {
+	case c.Status == store.Refused || c.toTestRecipient():
+	case c.state == verification.MaxAttemptsReached && c.To == store.Erased: // with its checks
+		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
+	case c.state == verification.MaxAttemptsReached:
+		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)
+	case c.wrongCodes():
+		if v.Tone != Bad {
+			v.Tone = Warn
+		}
+		v.What = c.Join(c.text(texts.PluralKey("verdict.wrong", c.story.Verification.Attempts)), v.What)
+	}
+	return v
+}
+
+// wrongCodes reports whether wrong codes were entered for a code that can still be entered.
+func (c matter) wrongCodes() bool {
+	return c.state == verification.Pending && c.story.Verification.Attempts > 0
 }
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
@@ -117,7 +140,8 @@ func (c matter) text(key string, more ...texts.Part) texts.Sentence {
 	}
 	if v := c.story.Verification; v != nil {
 		parts = append(parts, texts.At("until", v.ExpiresAt), texts.At("approved", v.ApprovedAt), texts.At("canceled", v.CanceledAt),
-			texts.Plain("tries", strconv.Itoa(v.Attempts)))
+			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
+			texts.At("last", lastWrongCheck(*v)))
 	}
 	return c.Tell(key, parts...)
 }
@@ -158,6 +182,9 @@ func (c matter) earlierAttemptWarning() texts.Sentence {
 // nextStep returns what became of the sent code and what to do next. how is the state of the send.
 func (c matter) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
+	if c.wrongCodes() {
+		return c.text("next.sent.wrong")
+	}
 	if !c.Has(key) {
 		key = "next.sent." + string(c.state)
 	}

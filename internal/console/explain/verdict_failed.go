@@ -37,8 +37,8 @@ func (c matter) failed() (what, next texts.Sentence) {
 // a reason without a text.
 func (c matter) failureKind() string {
 	switch {
-	case c.Reason == "ended" && c.state == verification.Canceled:
-		return "ended.canceled"
+	case c.Reason == "ended" && (c.state == verification.Canceled || c.state == verification.MaxAttemptsReached):
+		return "ended." + string(c.state)
 	case c.Reason == "expired" && c.ProviderCode == "" && c.Provider != "":
 		return "expired.away"
 	case (c.Reason == "expired" || c.Reason == store.ReasonRejected) && c.ProviderCode == "":

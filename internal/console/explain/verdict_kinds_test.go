@@ -79,7 +79,7 @@ func kindsOfSituations() []situation {
 		told("sent, called spam, and lifted", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
-		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
+		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
 		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
@@ -104,7 +104,7 @@ func kindsOfSituations() []situation {
 		told("delivered", sentAs(store.Delivered, "201")),
 		told("delivered, approved", sentAs(store.Delivered, "201", approved)),
 		told("delivered, expired", sentAs(store.Delivered, "201", expired)),
-		told("delivered, too many wrong tries", sentAs(store.Delivered, "201", spent)),
+		told("delivered, too many wrong tries", sentAs(store.Delivered, "201", locked)),
 		told("delivered, no code known", sentAs(store.Delivered, "201")).alone(),
 		told("undelivered", sentAs(store.Undelivered, "201")),
 		told("undelivered, approved", sentAs(store.Undelivered, "201", approved)),
@@ -138,7 +138,7 @@ func kindsOfSituations() []situation {
 	return all
 }
 
-func halfTried(_ *store.Send, v *store.Verification) { v.Attempts = 1 }
+func halfTried(_ *store.Send, v *store.Verification) { checked(v, 1) }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {

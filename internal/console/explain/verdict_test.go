@@ -73,15 +73,25 @@ func refusedBy(rule string, wait time.Duration, n int) change {
 
 // The ends that a code can come to.
 func approved(_ *store.Send, v *store.Verification) {
-	v.ApprovedAt, v.Attempts = consoletest.Start.Add(70*time.Second), 2
+	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
+	checked(v, 2)
 }
 func canceled(_ *store.Send, v *store.Verification) {
 	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
 }
-func spent(_ *store.Send, v *store.Verification) { v.Attempts = 5 }
+func locked(_ *store.Send, v *store.Verification) { checked(v, 5) }
+
+// checked counts n checks of a code, 20 seconds apart.
+func checked(v *store.Verification, n int) {
+	v.Attempts = n
+	for i := range n {
+		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second), Network: "198.51.100.0/24"})
+	}
+}
 func expired(_ *store.Send, v *store.Verification) {
 	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
 }
+func twiceWrong(_ *store.Send, v *store.Verification) { checked(v, 2) }
 func doubtful(s *store.Send, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
 func unanswered(s *store.Send, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
 func thirdTry(s *store.Send, _ *store.Verification)   { s.Attempt = 3 }
@@ -118,15 +128,19 @@ func situations() []situation {
 		told("sent", sentAs(store.Sent, "250 2.0.0")),
 		told("sent, approved", sentAs(store.Sent, "250 2.0.0", approved)),
 		told("sent, expired", sentAs(store.Sent, "250", expired)),
-		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", spent)),
+		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", locked)),
 		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
 		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
 		told("sent, server not known", sentAs(store.Sent, "", unnamed)),
 		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
+		told("sent, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)),
+		told("bounced later, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)).later(store.ProviderBounced, "5.2.2"),
+		told("failed, locked meanwhile", failedAs("ended", "", false, locked)),
+		told("sent, locked, and its recipient erased", sentAs(store.Sent, "250 2.0.0", locked, func(_ *store.Send, v *store.Verification) { v.Checks = nil })).forgotten(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
 		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
-		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, spent)),
+		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, locked)),
 		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
 		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
 		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
@@ -303,7 +317,7 @@ var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Del
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	ends := map[verification.State]change{
 		verification.Pending: func(*store.Send, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
-		verification.Expired: expired, verification.MaxAttemptsReached: spent,
+		verification.Expired: expired, verification.MaxAttemptsReached: locked,
 	}
 	for _, status := range statuses {
 		for state, end := range ends {
