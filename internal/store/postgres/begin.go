@@ -19,7 +19,8 @@ import (
 const (
 	stmtOpen          = "sendcode_open"
 	stmtLock          = "sendcode_lock"
-	stmtCandidates    = "sendcode_candidates"
+	stmtNamed         = "sendcode_named"
+	stmtHeld          = "sendcode_held"
 	stmtGate          = "sendcode_gate"
 	stmtVerifications = "sendcode_verifications"
 	stmtJoin          = "sendcode_join"
@@ -48,7 +49,8 @@ func (p *DB) beginStatements() []statement {
 		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
-		{stmtCandidates, p.sql(candidatesSQL)},
+		{stmtNamed, p.sql(namedSQL)},
+		{stmtHeld, p.sql(heldSQL)},
 		{stmtGate, p.sql(gateSQL)},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
 		{stmtJoin, joinSQL},

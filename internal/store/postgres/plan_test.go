@@ -68,7 +68,8 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		indexes               []string
 	}{
 		{stmtGate, strings.Repeat(", NULL", 9) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
-		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
+		{stmtNamed, strings.Repeat(", NULL", 6), []string{"verifications_pkey"}},
+		{stmtHeld, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
 		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
 		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},

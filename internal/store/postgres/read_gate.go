@@ -19,16 +19,16 @@ import (
 // The first trip of a Begin takes the recipients' locks in a separate statement, and then reads. Under READ COMMITTED, the snapshot of the
 // later statements is younger than the locks, so they see everything that earlier holders of the locks committed.
 
-// candidatesSQL reads and locks the verifications that a batch may join; the row locks keep checks from changing them meanwhile. They are
-// taken in the order of the IDs, as by checks. Those of a holder are found by the recipient's recent sends.
-var candidatesSQL = `
+// candidatesSQL returns the statement that reads and locks the verifications that a batch may join; the row locks keep checks from changing
+// them meanwhile. They are taken in the order of the IDs, as by checks. ids is an expression for the IDs that a call u may join.
+func candidatesSQL(ids string) string {
+	return `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
     SELECT u.*, id
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[])
       WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
-    CROSS JOIN LATERAL unnest(CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN
-        ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8) GROUP BY 1) END) AS id
+    CROSS JOIN LATERAL unnest(` + ids + `) AS id
     ORDER BY id
 ) u CROSS JOIN LATERAL (
     SELECT * FROM verifications v
@@ -38,6 +38,15 @@ FROM (
       AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
     FOR NO KEY UPDATE OF v
 ) v`
+}
+
+var (
+	// namedSQL is for a batch whose calls name verifications. It opens no partition of sends, which takes as long as all of it.
+	namedSQL = candidatesSQL(`ARRAY[u.join_id]`)
+	// heldSQL also finds those of a holder, by the recipient's recent sends.
+	heldSQL = candidatesSQL(`CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN
+        ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8) GROUP BY 1) END`)
+)
 
 // resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column
 // or parameter "recipient".
@@ -198,18 +207,23 @@ func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
 	return list, err
 }
 
-// mayJoin reports whether a call of the batch names a verification or a holder, so that it may join a verification.
-func mayJoin(batch []*call) bool {
+// candidates returns the statement that reads what a batch may join, with its parameters; "" if no call names a verification or a holder.
+func candidates(batch []*call, b bounds) (statement string, parameters []any) {
 	for _, x := range batch {
-		if x.In.Join != "" || x.In.Verification.Holder != "" {
-			return true
+		switch {
+		case x.In.Join == "" && x.In.Verification.Holder != "":
+			return stmtHeld, candidateParameters(batch).Args(uuidParameter(b.first), uuidParameter(b.last))
+		case x.In.Join != "":
+			statement = stmtNamed
 		}
 	}
-	return false
+	if statement == "" {
+		return "", nil
+	}
+	return statement, candidateParameters(batch).Args()
 }
 
-// candidateParameters returns the parameters of candidatesSQL.
-func candidateParameters(batch []*call, b bounds) []any {
+func candidateParameters(batch []*call) *sqldb.Arrays[*call] {
 	p := sqldb.NewArrays(batch, 8)
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Join...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Verification.Holder...) })
@@ -217,7 +231,7 @@ func candidateParameters(batch []*call, b bounds) []any {
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
 	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Purpose...) })
 	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
-	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
+	return p
 }
 
 // gateParameters returns the parameters of gateSQL.

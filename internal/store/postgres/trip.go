@@ -115,9 +115,9 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
 	trip.Queue(stmtLock, lockParameters(batch)...)
-	joins := mayJoin(batch)
-	if joins {
-		trip.Queue(stmtCandidates, candidateParameters(batch, b)...)
+	statement, parameters := candidates(batch, b)
+	if statement != "" {
+		trip.Queue(statement, parameters...)
 	}
 	trip.Queue(stmtGate, gateParameters(batch, b)...)
 	results := conn.SendBatch(ctx, &trip)
@@ -127,17 +127,17 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 			return v, err
 		}
 	}
-	var candidates [][]store.Verification
-	if joins {
+	var found [][]store.Verification
+	if statement != "" {
 		rows, _ := results.Query()
-		if candidates, err = readCandidates(rows, len(batch)); err != nil {
+		if found, err = readCandidates(rows, len(batch)); err != nil {
 			return v, err
 		}
 	}
 	rows, _ := results.Query()
 	v, err = readGateView(rows, len(batch))
-	for i := range candidates {
-		v.has[i].Candidates = candidates[i]
+	for i := range found {
+		v.has[i].Candidates = found[i]
 	}
 	return v, err
 }
