@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,33 +18,39 @@ import (
 // takes long is asked seldom.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		asked, hangs, takes := 0, make(chan struct{}), time.Duration(0)
-		var fails error
+		var asked atomic.Int32
+		hangs := make(chan struct{})
+		var takes atomic.Int64
+		var fails atomic.Bool
 		r := reading[int]{ask: func(ctx context.Context) (int, error) {
-			asked++
-			time.Sleep(takes)
+			n, err := int(asked.Add(1)), error(nil)
+			if fails.Load() {
+				err = errors.New("away")
+			}
+			time.Sleep(time.Duration(takes.Load()))
 			<-hangs
-			return asked, fails
+			return n, err
 		}}
 		began := time.Now()
 		_, ok := r.get()
 		_, again := r.get()
-		if ok || again || asked != 1 || time.Since(began) != 2*readWait {
-			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked)
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*readWait {
+			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
 		}
 		close(hangs)
 		for _, c := range []struct {
 			after, takes time.Duration
-			fails        error
+			fails        bool
 			want         int
 			ok           bool
 		}{
-			{0, 0, nil, 1, true}, {2*readShare*readWait - 1, 0, nil, 1, true}, {1, 0, nil, 2, true}, {readEvery - 1, 0, nil, 2, true},
-			{1, 0, errors.New("away"), 3, false}, {readEvery, time.Second, nil, 4, false}, {time.Second, 0, nil, 4, true},
-			{readShare*time.Second - time.Second, 0, nil, 4, true}, {time.Second, 2 * readValid, nil, 4, true}, {readValid - readWait, 0, nil, 0, false},
+			{0, 0, false, 1, true}, {2*readShare*readWait - 1, 0, false, 1, true}, {1, 0, false, 2, true}, {readEvery - 1, 0, false, 2, true},
+			{1, 0, true, 3, false}, {readEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
+			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true}, {readValid - readWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
-			takes, fails = c.takes, c.fails
+			takes.Store(int64(c.takes))
+			fails.Store(c.fails)
 			if got, ok := r.get(); ok != c.ok || ok && got != c.want {
 				t.Errorf("%+v: %d, %v", c, got, ok)
 			}
