@@ -178,7 +178,11 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
 		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
 	components := []cyclonedx.Component{standard}
-	if files["licences/go/LICENSE"], err = os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE")); err != nil {
+	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
+	if err != nil {
+		return nil, err
+	}
+	if files["licences/go/LICENSE"], err = os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE")); err != nil {
 		return nil, err
 	}
 	for _, module := range info.Deps {
