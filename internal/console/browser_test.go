@@ -140,8 +140,21 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
 	// In a field they are letters.
-	w.do(press("/"), chromedp.KeyEvent("jk/j"))
-	w.says(`document.querySelector("#q").value`, "jk/j")
+	w.do(press("/"), chromedp.KeyEvent("jk/j?"))
+	w.says(`document.querySelector("#q").value`, "jk/j?")
+	w.eval(`document.activeElement.blur(); ""`)
+	const keys = `document.querySelector("#keys").matches(":popover-open")`
+	for _, shown := range []string{"true", "false"} {
+		w.do(chromedp.KeyEvent("?"))
+		w.says(`String(`+keys+`)`, shown)
+	}
+	// A row is one line, of which at least 20 fit, and the numbers beside the marks come with the focus.
+	w.look(pagetest.Look{Width: 1280})
+	w.says(`(rows => String(rows.every(r => r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY <= 900)))([...document.querySelectorAll("tbody tr")])`, "true")
+	const numbers = `getComputedStyle(document.querySelector("tbody .count")).display`
+	w.says(numbers, "none")
+	w.do(chromedp.KeyEvent("j"))
+	w.says(numbers, "block")
 	// Everything can be reached by Tab.
 	w.eval(`document.querySelector(".skip").focus(); ""`)
 	var reached []string
@@ -179,7 +192,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	const list = "/admin?channel=email"
 	w.goTo(list)
 	for _, c := range []struct{ press, want string }{
-		{"", "UTC+8 2026-03-04 22:03 en"}, {"zone", "UTC 2026-03-04 14:03 en"}, {"zone", "UTC+8 2026-03-04 22:03 en"}, {"language", "UTC+8 2026-03-04 22:03 zh-Hans"},
+		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"zone", "UTC+8 03-04 22:03 en"}, {"language", "UTC+8 03-04 22:03 zh-Hans"},
 	} {
 		if c.press != "" {
 			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))

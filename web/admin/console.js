@@ -23,6 +23,7 @@ function shorten(element, today) {
   const story = element.closest("[data-days]");
   const known = story !== null && story === told.story ? told.day : today;
   if (day === known) date.textContent = "";
+  else if (story === null && day.slice(0, 4) === today.slice(0, 4)) date.textContent = `${day.slice(5)} `;
   told = { story, day };
 }
 
@@ -64,7 +65,7 @@ menu?.addEventListener("keydown", (event) => {
   menu.querySelector("summary").focus();
 });
 
-// j and k move through the rows' links, which Enter then opens by itself; / goes to the search.
+// j and k move through the rows' links, which Enter then opens by itself; / goes to the search, and ? shows the keys.
 function move(step) {
   const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
@@ -88,6 +89,7 @@ document.addEventListener("keydown", (event) => {
     case "j": move(1); break;
     case "k": move(-1); break;
     case "/": if (!search()) return; break;
+    case "?": document.querySelector("#keys")?.togglePopover(); break;
     default: return;
   }
   event.preventDefault();
