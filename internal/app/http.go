@@ -349,7 +349,10 @@ func (a *App) shutdown() error {
 	errs := make([]error, len(a.listeners))
 	var wg sync.WaitGroup
 	for i, l := range a.listeners {
-		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
+		wg.Go(func() {
+			server.EndAccepting(l.Listener)
+			errs[i] = l.server.Shutdown(ctx)
+		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)

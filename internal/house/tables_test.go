@@ -140,6 +140,7 @@ var modules = map[string]string{
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",
 	"golang.org/x/sync":                     anywhere,
+	"golang.org/x/sys":                      "internal/server",
 	"golang.org/x/text":                     "internal/recipient internal/message internal/texts internal/page",
 	"modernc.org/sqlite":                    "internal/store/sqlite",
 	"pgregory.net/rapid":                    testsOnly,
