@@ -102,9 +102,11 @@ func (a *App) addRoutes() error {
 	})
 	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
 		echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
+	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Log: a.receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
-		(&api.Receipts{Addresses: ReceiptAddresses(a.cfg), Carriers: carriers, Log: a.receipts, Logger: a.logger}).Register(front)
+		receipts.Carriers = carriers
 	}
+	receipts.Register(front)
 	if err := a.registerProofKeys(front); err != nil {
 		return err
 	}
@@ -135,9 +137,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		sources = append(sources, p.SourceWithSecret())
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	if len(sources) > 0 {
-		api.NewProviderEvents(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
-	}
+	api.NewProviderEvents(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.

@@ -32,6 +32,26 @@ func (s *Stack) SpecRouter() routers.Router {
 	return router
 }
 
+// Asks returns an error if a request does not match the OpenAPI document.
+func Asks(router routers.Router, method, path, body string, change ...func(*http.Request)) error {
+	req, err := http.NewRequest(method, path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, c := range change {
+		c(req)
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		return err
+	}
+	return openapi3filter.ValidateRequest(req.Context(), &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}})
+}
+
 // Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or status, an undocumented field, or
 // a wrong value.
 func Conforms(router routers.Router, method, path string, got Answer) error {

@@ -142,3 +142,83 @@ func malformed(id string) []asked {
 		{"POST", "/v1/limits/month/take", `{"keys":{"user":"42"},"n":2}`, 400, nil, "unknown-field", "n"},
 	}
 }
+
+// What the specification says of a request that is refused is so: a path that it names refuses other methods with 405 and Allow, without a
+// key too; a body that is too large is a 413 wherever one may be sent; and a text that is refused for its form is none of the
+// specification's.
+func TestRefusalsMatchTheSpecification(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}]}\n").Start(1)
+	router, sent := s.SpecRouter(), s.Ask(0, apptest.Ana)
+	concrete := strings.NewReplacer("{limit}", "month", "{id}", "00000000-0000-7000-8000-000000000000", "{name}", "any", "{carrier}", "any")
+	key := func(path string) func(*http.Request) {
+		if strings.HasPrefix(path, "/v1/admin") {
+			return apptest.AsAdmin
+		}
+		return apptest.As(apptest.APIKey)
+	}
+	seen := 0
+	for path, item := range s.OpenAPI().Paths.Map() {
+		at := concrete.Replace(path)
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
+			operation := item.GetOperation(method)
+			switch {
+			case method == "GET" && path == "/v1/verifications/check": // the verification "check"
+			case operation == nil:
+				a := s.Do(0, method, at, "", with("Authorization", ""))
+				if a.StatusCode != http.StatusMethodNotAllowed || !strings.Contains(a.Header.Get("Allow"), "OPTIONS") || strings.Contains(a.Header.Get("Allow"), method) {
+					t.Errorf("%s %s: %d, Allow %q", method, at, a.StatusCode, a.Header.Get("Allow"))
+				}
+			case operation.RequestBody != nil && path != "/v1/events/{name}":
+				a := s.Do(0, method, at, `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, key(path))
+				if err := apptest.Conforms(router, method, at, a); a.StatusCode != http.StatusRequestEntityTooLarge || err != nil {
+					t.Errorf("%s %s with a large body: %d, %v", method, at, a.StatusCode, err)
+				}
+				seen++
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("%d operations have a body", seen)
+	}
+	const ask = `{"channel":"email","to":"x@example.com",`
+	idempotent := func(key string) func(*http.Request) { return with("Idempotency-Key", key) }
+	for _, c := range []struct {
+		method, path, body string
+		change             func(*http.Request)
+	}{
+		{"POST", "/v1/verifications", ask + `"client_ip":"nowhere"}`, nil},
+		{"POST", "/v1/verifications", ask + `"locale":"a b"}`, nil},
+		{"POST", "/v1/verifications", ask + `"locale":"` + strings.Repeat("x", 36) + `"}`, nil},
+		{"POST", "/v1/verifications", ask + `"reference":"a\nb"}`, nil},
+		{"POST", "/v1/verifications", ask + `"session":"a\u0085b"}`, nil},
+		{"POST", "/v1/verifications", ask + `"purpose":"Log in"}`, nil},
+		{"POST", "/v1/verifications", ask + `"trust":"friend"}`, nil},
+		{"POST", "/v1/verifications", `{"channel":"sms","to":"0151 23456789","country":"de"}`, nil},
+		{"POST", "/v1/verifications", `{"channel":"post","to":"x"}`, nil},
+		{"POST", "/v1/verifications", ask + `"to":"x@example.com"}`, idempotent("too short")},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"x@example.com"}`, idempotent("a key that is not quoted")},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"x@example.com"}`, idempotent("a,list;of,parameters")},
+		{"POST", "/v1/verifications/" + sent.ID + "/check", `{"code":"12-34"}`, nil},
+		{"POST", "/v1/verifications/" + sent.ID + "/check", `{}`, nil},
+		{"POST", "/v1/verifications/check", `{"to":"x@example.com","code":"123456"}`, nil},
+		{"POST", "/v1/quota", `{"to":"x@example.com"}`, nil},
+		{"POST", "/v1/admin/erase", `{"channel":"email","to":"x@example.com","reason":"a\u0007b"}`, nil},
+		{"POST", "/v1/admin/suppressions", `{"channel":"email","to":"x@example.com","reason":""}`, nil},
+		{"GET", "/v1/admin/sends?network=here", "", nil},
+		{"GET", "/v1/admin/sends?country=Germany", "", nil},
+		{"GET", "/v1/admin/sends?support=S-1", "", nil},
+		{"GET", "/v1/admin/sends?recipient=ana", "", nil},
+		{"GET", "/v1/admin/sends?limit=201", "", nil},
+		{"GET", "/v1/admin/sends?from=today", "", nil},
+	} {
+		change := []func(*http.Request){key(c.path)}
+		if c.change != nil {
+			change = append(change, c.change)
+		}
+		a := s.Do(0, c.method, c.path, c.body, change...)
+		if err := apptest.Asks(router, c.method, c.path, c.body, change...); err == nil || a.StatusCode != 400 && a.StatusCode != 422 {
+			t.Errorf("%s %s %s: %d %s; the specification says %v", c.method, c.path, c.body, a.StatusCode, a.Raw, err)
+		}
+	}
+}
