@@ -90,7 +90,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
 		}
 		if err := a.await(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
-			return fmt.Errorf("Redis does not answer: %w; serve --wait=0s starts without it", err)
+			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
 	a.warnRedis(ctx, a.redis)
