@@ -156,8 +156,8 @@ func (n *nodes) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An error wraps ErrPartly while another node
-// answers.
+// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An error wraps ErrPartly while another
+// node answers.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd, err error) {
 	master, err := r.cluster.MasterForKey(ctx, keys[0])
 	if err != nil {

@@ -37,7 +37,8 @@ func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 		return nil, err
 	}
 	if !cfg.Loopback() {
-		return nil, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, so give it an address of this machine", addr)
+		return nil, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
+			"so give it an address of this machine", addr)
 	}
 	if err := fillDemo(ctx, cfg, time.Now()); err != nil {
 		return nil, err

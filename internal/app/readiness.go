@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A send that was committed in the last two seconds
-// proves it; else a ping tries it, at most once a second. A database that does not answer is away after three pings in a row; what it says
-// itself counts at once. While it is away, /readyz stays 200, since no replica could do better and some requests need no database; unless
-// another replica's writes succeed. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A send that was committed in the last two
+// seconds proves it; else a ping tries it, at most once a second. A database that does not answer is away after three pings in a row; what
+// it says itself counts at once. While it is away, /readyz stays 200, since no replica could do better and some requests need no database;
+// unless another replica's writes succeed. Safe for concurrent use.
 type databaseProbe struct {
 	server.Recent
 	ping   func(context.Context) error
@@ -140,8 +140,8 @@ func (p *databaseProbe) Run(ctx context.Context) {
 	}
 }
 
-// beat tells other replicas of a write since the last heartbeat. While the database is away, it looks whether a heartbeat of another replica
-// is there that was not there before, so no clocks are compared. Without an answer of Redis nothing is known of others.
+// beat tells other replicas of a write since the last heartbeat. While the database is away, it looks whether a heartbeat of another
+// replica is there that was not there before, so no clocks are compared. Without an answer of Redis nothing is known of others.
 func (p *databaseProbe) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, beatEvery)
 	defer cancel()

@@ -116,7 +116,8 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 			return fmt.Errorf("%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err, a.cfg.Wait, setting)
 		case time.Since(said) >= sayEvery:
 			said = time.Now()
-			a.logger.Warn("start waits: start what the setting names, or correct it", "setting", setting, "left", left.Round(time.Second).String(), "error", err)
+			a.logger.Warn("start waits: start what the setting names, or correct it",
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err)
 		}
 		select {
 		case <-time.After(min(left, time.Second)):

@@ -203,7 +203,8 @@ func (j *judge) figures() {
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
 				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
-			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) && !within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
+			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) &&
+				!within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
 				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
 			}

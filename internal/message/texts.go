@@ -44,8 +44,8 @@ func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, err
 	return &Texts{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength characters. The error lists those that take
-// too many segments.
+// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength characters. The error lists those that
+// take too many segments.
 func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error

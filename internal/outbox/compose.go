@@ -44,8 +44,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
-		Site: w.Send.Site, Data: set.AppData(v.App),
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: set.AppData(v.App),
+		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
 	request.Data.Code, request.Data.Minutes = digits, message.RemainingMinutes(left)
 	if v.Channel == recipient.SMS {

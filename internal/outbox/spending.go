@@ -27,8 +27,8 @@ type ledger interface {
 }
 
 // Budget charges the cost of text messages to the database before they go to a carrier. Its statement decides, so parallel sends of
-// all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message, the
-// cost stays charged: a cap is reached early, never late.
+// all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message,
+// the cost stays charged: a cap is reached early, never late.
 type Budget struct {
 	ledger  ledger
 	caps    []SpendCap

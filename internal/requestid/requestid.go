@@ -78,7 +78,8 @@ func traceID(header string) string {
 	return trace
 }
 
-// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is all 0 is invalid but for version and flags.
+// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is all 0 is invalid but for version and
+// flags.
 func isHex(s string) bool {
 	zero := len(s) > 2
 	for i := range len(s) {

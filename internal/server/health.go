@@ -25,8 +25,8 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// Recent runs a check in the background, at most once a second, and keeps its result: a part that hangs delays no answer. Safe for concurrent
-// use.
+// Recent runs a check in the background, at most once a second, and keeps its result: a part that hangs delays no answer. Safe for
+// concurrent use.
 type Recent struct {
 	Check func(context.Context) error // not with the caller's deadline
 
@@ -77,8 +77,8 @@ type Health struct {
 	stopping atomic.Bool
 }
 
-// MarkStarted ends the 503 of /readyz: from now on it runs these checks, each of which must answer soon. One that fails makes it "degraded",
-// or 503 if its Reason says so.
+// MarkStarted ends the 503 of /readyz: from now on it runs these checks, each of which must answer soon. One that fails makes it
+// "degraded", or 503 if its Reason says so.
 func (h *Health) MarkStarted(checks ...func(context.Context) error) { h.checks.Store(&checks) }
 
 // EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.

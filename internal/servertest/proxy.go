@@ -33,8 +33,8 @@ var (
 		[]string{"codes.example {", "{\n\tadmin off\n}\nhttp://127.0.0.1:PORT {"}}
 )
 
-// Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as operators copy it, and closes it afterwards.
-// It returns the base URL.
+// Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as operators copy it, and closes it
+// afterwards. It returns the base URL.
 func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) string {
 	t.Helper()
 	program := found(t, p.Part)

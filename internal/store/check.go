@@ -55,8 +55,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
-	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Site, s.RequestID, s.Clock, v.ID, v.Holder,
-		v.KeyID, in.Join):
+	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Site,
+		s.RequestID, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, PurposeSeparator) }):
 		return in, BadRequestf("a purpose has control characters")

@@ -142,8 +142,8 @@ func (s Servers) Watch(f func(failover.Health)) {
 	}
 }
 
-// Observe has f called after each attempt at a server, host:port; fail is nil if it accepted the mail. Call it before the first Send. f must
-// not block.
+// Observe has f called after each attempt at a server, host:port; fail is nil if it accepted the mail. Call it before the first Send. f
+// must not block.
 func (s Servers) Observe(f func(server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f

@@ -48,8 +48,9 @@ func (x *Call[In, Answer]) Finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one. If none is, a call runs at once. At most one call of each key is under way at a time. Two in one batch would not see each
-// other's rows; in two batches, the second would wait for the first one's lock and delay all calls of its batch.
+// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one. If none is, a call runs at once. At most
+// one call of each key is under way at a time. Two in one batch would not see each other's rows; in two batches, the second would wait for
+// the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
 	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the first call.
 	Waits bool

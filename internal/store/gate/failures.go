@@ -9,8 +9,9 @@ import (
 
 // The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may fail in any FailureWindow, in one app and
 // channel, and for one class of callers that opened the verifications. The classes are counted separately, so that wrong codes from
-// strangers' browsers lock out neither back ends nor known browsers. An approved verification has one failed check less than Attempts. The times of checks are not stored: a failure counts until FailureWindow
-// after its code expired, which is at most the life of a code too long.
+// strangers' browsers lock out neither back ends nor known browsers. An approved verification has one failed check less than Attempts. The
+// times of checks are not stored: a failure counts until FailureWindow after its code expired, which is at most the life of a code too
+// long.
 const (
 	FailureLimit  = 20
 	FailureWindow = 24 * time.Hour

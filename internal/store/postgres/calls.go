@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// maxWriters is how many batches of Begins, and of checks, are under way at once. With two writers, one uses the database while the other waits for the
-// disk; more writers would add contention and make the batches smaller.
+// maxWriters is how many batches of Begins, and of checks, are under way at once. With two writers, one uses the database while the other
+// waits for the disk; more writers would add contention and make the batches smaller.
 const maxWriters = 2
 
 // gathersEndings is the Pause of outcomes, which no caller waits for unless it wants the outcome: one commit for all of 10 ms.
@@ -18,8 +18,8 @@ const gathersEndings = 10 * time.Millisecond
 // for the first one's lock and delay all calls of its batch.
 type waiting[In, Answer any] = batch.Call[In, Answer]
 
-// The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the key
-// of the others is a hash of the ID of their row.
+// The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that of the recipient's advisory lock, the
+// key of the others is a hash of the ID of their row.
 type (
 	call       = waiting[store.Intent, store.Begun]
 	checking   = waiting[store.CheckRequest, store.Checked]

@@ -62,7 +62,8 @@ WITH RECURSIVE kind AS (
     (SELECT ` + kindColumns + ` FROM ` + from.Table + ` s ORDER BY ` + kindColumns + ` LIMIT 1)
     UNION ALL
     SELECT next.* FROM kind CROSS JOIN LATERAL (
-        SELECT ` + kindColumns + ` FROM ` + from.Table + ` s WHERE (` + kindColumns + `) > (` + kindNames + `) ORDER BY ` + kindColumns + ` LIMIT 1
+        SELECT ` + kindColumns + ` FROM ` + from.Table + ` s WHERE (` + kindColumns + `) > (` + kindNames + `)
+        ORDER BY ` + kindColumns + ` LIMIT 1
     ) next
 )
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args

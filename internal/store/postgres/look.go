@@ -26,8 +26,9 @@ const (
 // looking is a call of Look.
 type looking = batch.Call[sqldb.Look, sqldb.Looked]
 
-// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification. Its
-// first row has the log's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
+// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification.
+// Its first row has the log's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
+// partitions.
 const lookSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now

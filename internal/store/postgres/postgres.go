@@ -86,8 +86,8 @@ var writerSession = map[string]string{"idle_in_transaction_session_timeout": bet
 // 4,000 leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
 var finisherSession = map[string]string{"enable_nestloop": "off"}
 
-// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than others wait for a lock, so that a replica
-// that stands still frees its recipients before they give up.
+// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than others wait for a lock, so that a
+// replica that stands still frees its recipients before they give up.
 const betweenTrips = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if

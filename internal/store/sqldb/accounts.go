@@ -117,8 +117,8 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session returns a session and the time on the log's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations), `SELECT @now, `+sessionTable.selectList()+sessionFromSQL+`s.id = @id`,
-		Args{"id": id})
+	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations),
+		`SELECT @now, `+sessionTable.selectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
 	return s, now, err
 }
 

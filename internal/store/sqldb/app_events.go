@@ -76,7 +76,8 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventTable.destinations, q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.in("ids")+` ORDER BY e.id`, Args{"ids": ids})
+		return All(q, appEventTable.destinations,
+			q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.in("ids")+` ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
 }
@@ -111,6 +112,6 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.destinations, db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit),
-		c.Args)
+	return ReadAll(ctx, db, appEventTable.destinations,
+		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }

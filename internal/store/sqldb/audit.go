@@ -7,7 +7,8 @@ import (
 	"sendcode/internal/store"
 )
 
-const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked) VALUES (@id, @recipient, @masked) ON CONFLICT (entry) DO NOTHING`
+const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
+VALUES (@id, @recipient, @masked) ON CONFLICT (entry) DO NOTHING`
 
 var auditEntriesSQL = `SELECT ` + auditEntryTable.selectList() + ` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
 
@@ -42,6 +43,6 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
 	c.addBefore("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, auditEntryTable.destinations, auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit),
-		c.Args)
+	return ReadAll(ctx, db, auditEntryTable.destinations,
+		auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), c.Args)
 }

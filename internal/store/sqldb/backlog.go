@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as values.
+// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as
+// values.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text)) FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 

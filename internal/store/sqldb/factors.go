@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	addFactorSQL = `INSERT INTO second_factors (account, sealed, step, created_at) VALUES (@account, @sealed, @step, @now) ON CONFLICT DO NOTHING`
+	addFactorSQL = `INSERT INTO second_factors (account, sealed, step, created_at)
+VALUES (@account, @sealed, @step, @now) ON CONFLICT DO NOTHING`
 
 	factorSQL = `
 SELECT f.account, f.sealed, f.step, f.created_at, (SELECT count(*) FROM recovery_codes r WHERE r.account = f.account)

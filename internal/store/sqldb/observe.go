@@ -14,8 +14,8 @@ import (
 var Kinds = []string{"read", "write", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due", "app_event_ended",
 	"count_hours", "ensure_partitions", "ping"}
 
-// Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call, and
-// a function that names it, for log lines. f must not block.
+// Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call,
+// and a function that names it, for log lines. f must not block.
 func Observed(db *DB, f func(kind string, name func() string, took time.Duration)) *DB {
 	o := observer{f}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedNative{db.Native, o}}

@@ -39,8 +39,8 @@ func rankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
-// transaction. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no other is. Errors: fault.NotFound,
-// fault.Unavailable.
+// transaction. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no other is. Errors:
+// fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {

@@ -42,7 +42,8 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 // SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirstRow(ctx, db, pendingReceiptTable.destinations,
-		`SELECT `+pendingReceiptTable.selectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`, Args{"carrier": carrier, "message": id})
+		`SELECT `+pendingReceiptTable.selectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
+		Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
@@ -51,7 +52,8 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 // they are polled again if the caller dies. It gives up messages that have waited for three days.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`, Args: Args{"await": store.AwaitReceiptFor}},
+		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
+			Args: Args{"await": store.AwaitReceiptFor}},
 		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
 		}})

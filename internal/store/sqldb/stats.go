@@ -97,7 +97,8 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	// Text messages that went out and that their carrier later reported as lost.
 	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To})
 	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFrom)+c.Where()+`
- AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
+ AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
+ AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
 	return s, err
 }
 
@@ -116,7 +117,8 @@ SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status,
   count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%[1]s GROUP BY 1, 2, 3
 UNION ALL
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0 FROM refusals s%[1]s GROUP BY 1, 4`)
+SELECT `+tx.Dialect.stretch("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
+FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := All(tx, func(r *row) []any {
 		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
 	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
@@ -276,8 +278,8 @@ func failedDomains(q store.StatsQuery, d Dialect) (string, Args) {
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
-    FROM ` + d.pick(failuresFrom) + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= @from AND f.logged_at < @to AND s.status = 'failed'
-      AND s.domain <> ''
+    FROM ` + d.pick(failuresFrom) + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= @from AND f.logged_at < @to
+      AND s.status = 'failed' AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
 SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f.domain AND s.domain <> ''), f.failed,

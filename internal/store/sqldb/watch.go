@@ -173,8 +173,8 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
 		c.addBefore("p.since, p.id", f.Before)
-		list, err = All(q, prefixPauseTable.destinations, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
-			c.Args)
+		list, err = All(q, prefixPauseTable.destinations,
+			prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit), c.Args)
 		return err
 	})
 	return list, now, err

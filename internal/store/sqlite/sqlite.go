@@ -109,9 +109,9 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its end, which takes milliseconds, so that its
-// outcome is known. Writes that come while a transaction is under way share the next one, in the order of their arrival: each sees the rows
-// of those before it, and has its own time. If f fails, only its own changes are undone. A method needs nothing but Write, or
+// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its end, which takes milliseconds, so that
+// its outcome is known. Writes that come while a transaction is under way share the next one, in the order of their arrival: each sees the
+// rows of those before it, and has its own time. If f fails, only its own changes are undone. A method needs nothing but Write, or
 // sqldb.Writing, to share commits with all others.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
