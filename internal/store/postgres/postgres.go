@@ -137,6 +137,10 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
+	// A connection prepares its statements one after the other. The first Begin must not wait for that within its own time.
+	if err = withConn(ctx, p.writers, func(*pgxpool.Conn) error { return nil }); err != nil {
+		return now, err
+	}
 	return p.Clock(ctx)
 }
 
