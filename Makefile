@@ -10,6 +10,7 @@ VERSION = $(shell v=$$(sed -n 's/^const nextVersion = "\(.*\)"$$/\1/p' internal/
 	if [ "$$(git describe --tags --exact-match --dirty 2> /dev/null)" = "v$$v" ]; then echo $$v; \
 	else echo $$v-dev$$(git rev-parse --short=12 HEAD 2> /dev/null | sed 's/^/+/'); fi)
 PROGRAM = $(BUILD) -ldflags='-X sendcode/internal/app.version=$(VERSION)' ./cmd/sendcode
+COMPILING := echo "Compiling sendcode: up to two minutes the first time, then seconds."
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
@@ -49,10 +50,12 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## the service on http://127.0.0.1:8080/, needing only Go
+	@$(COMPILING)
 	@$(PROGRAM)
 	@exec bin/sendcode serve
 
 demo: ## the same with a week of made-up sends in it
+	@$(COMPILING)
 	@$(PROGRAM)
 	@exec bin/sendcode demo
 

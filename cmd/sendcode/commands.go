@@ -54,7 +54,7 @@ func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 }
 
 type demoCommand struct {
-	Addr string `default:"127.0.0.1:8080" help:"Where the page, the mailbox and the console listen: an address of this machine."`
+	Addr string `default:"127.0.0.1:8080" env:"SENDCODE_ADDR" help:"Where the page, the mailbox and the console listen: an address of this machine."`
 }
 
 func (d demoCommand) Run(ctx context.Context, p program) error {

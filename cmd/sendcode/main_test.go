@@ -115,6 +115,14 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// The demonstration listens where the service would.
+func TestDemoReadsTheAddress(t *testing.T) {
+	t.Setenv("SENDCODE_ADDR", "192.0.2.1:80")
+	if _, stderr, code := sendcode(t, nil, "demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	for _, kind := range []string{"secret", "public"} {
 		out, _, code := sendcode(t, nil, "key", "--kind", kind)

@@ -32,18 +32,21 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 // newDemo fills an empty directory and returns the service on it. Of the environment it takes nothing, so that nothing real is touched.
 func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, error) {
 	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dir, "SENDCODE_ADDR=" + addr, "SENDCODE_DRAIN=0s"}
-	cfg, err := config.Load(environ, func(string) ([]byte, error) { return []byte(demo.Config), nil })
-	if err != nil {
-		return nil, err
+	var played, served config.Config // two, for the secrets that the first one gets are shown by the second
+	for _, cfg := range []*config.Config{&played, &served} {
+		var err error
+		if *cfg, err = config.Load(environ, func(string) ([]byte, error) { return []byte(demo.Config), nil }); err != nil {
+			return nil, err
+		}
 	}
-	if !cfg.Loopback() {
+	if !served.Loopback() {
 		return nil, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
 			"so give it an address of this machine", addr)
 	}
-	if err := fillDemo(ctx, cfg, time.Now()); err != nil {
+	if err := fillDemo(ctx, played, time.Now()); err != nil {
 		return nil, err
 	}
-	return New(ctx, cfg, logger)
+	return New(ctx, served, logger)
 }
 
 // fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and log are the real ones, on a clock of
