@@ -70,9 +70,9 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 					}
 				})
 			}
-			for ctx.Err() == nil {
+			// The first stall is longer than a call of the limiter waits.
+			for stall := 3 * time.Second; ctx.Err() == nil; stall = time.Second + rand.N(min(5*time.Second, *faultTime)) {
 				apptest.Sleep(500 * time.Millisecond)
-				stall := time.Second + time.Duration(rand.Int64N(int64(min(5*time.Second, *faultTime))))
 				noted(t, redis.Do(t.Context(), "CLIENT", "PAUSE", stall.Milliseconds(), "ALL").Err())
 				apptest.Sleep(stall)
 			}
