@@ -56,9 +56,7 @@ func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 
 // limitProblem returns the 429 of a refused request to a limit.
 func limitProblem(a limits.Answer) *server.Problem {
-	kind := server.QuotaExceeded
-	kind.Title = "Too many requests" // of whatever the limit counts
-	p := refusalProblem(a.Decision, kind, "request is let in after")
+	p := refusalProblem(a.Decision, "request is let in after")
 	p.Extra["quota"] = toLimitQuota(a)
 	if a.Degraded {
 		p.Extra["degraded"] = true

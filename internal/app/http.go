@@ -65,7 +65,7 @@ func (a *App) openPorts() error {
 		}
 		newEcho := func() *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address),
-				Served: a.metrics.Served})
+				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			a.health.Register(e)
 			return e
 		}

@@ -40,7 +40,8 @@ type smsSettings struct {
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
 	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that site. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
-	// The URL at which carriers reach this service. Without it there are no receipts.
+	// The URL at which carriers and clients reach this service. Without it there are no receipts, and the `type` of a problem begins with the
+	// address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
 	Sender string `yaml:"sender" check:"sender"`

@@ -60,7 +60,7 @@ func (r *run) mail(n int, at time.Duration, code string) {
 
 func (r *run) refuse(at, wait time.Duration) *history.Request {
 	seconds := int((wait + time.Second - 1) / time.Second)
-	q := r.add(history.Send, at, 429, fmt.Sprintf(`{"type":"/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
+	q := r.add(history.Send, at, 429, fmt.Sprintf(`{"type":"https://codes.example/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
 		seconds, wait.Milliseconds(), r.quota(at)))
 	q.Header.Set("Retry-After", fmt.Sprint(seconds))
 	return q

@@ -1,9 +1,14 @@
 package house
 
 import (
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"sendcode/internal/server"
 )
 
 // Generators need the address of a server, and take a field with a default for one that is always there: openapi-typescript
@@ -46,5 +51,23 @@ func eachProperty(n *yaml.Node, yield func(name string, schema map[string]yaml.N
 			}
 		}
 		eachProperty(child, yield)
+	}
+}
+
+// The service's table of problems is the only one: the specification allows these types alone, and no document speaks of another.
+func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
+	var slugs []string
+	for _, k := range server.Kinds() {
+		slugs = append(slugs, k.Slug)
+	}
+	if all := "/problems/(" + strings.Join(slugs, "|") + ")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
+		t.Errorf("docs/openapi.yaml: the pattern of a problem's type is not %s", all)
+	}
+	for _, name := range append(markdown(t), "docs/openapi.yaml") {
+		for _, named := range regexp.MustCompile(`/problems/([a-z-]+)`).FindAllStringSubmatch(readFile(t, name), -1) {
+			if !slices.Contains(slugs, named[1]) {
+				t.Errorf("%s names the problem %s, which does not exist", name, named[1])
+			}
+		}
 	}
 }

@@ -151,7 +151,7 @@ func (r Ask) field() string {
 
 // invalidProof returns one error for a forged proof, one of another app, and one whose verification is gone.
 func invalidProof(r Ask) error {
-	return fault.Invalid(r.field(), "invalid", "This proves nothing to this app.")
+	return fault.Invalid(r.field(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"reflect"
@@ -31,7 +32,7 @@ func ReadJSON(c echo.Context, v any) error {
 		return readProblem(err)
 	}
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
-		return malformedJSON("The body is JSON, but not an object.", int64(len(body)-len(first)))
+		return malformedJSON("The body is JSON, but not an object, at", body, int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		return decodeProblem(err, body)
@@ -55,9 +56,23 @@ func readProblem(err error) error {
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-// malformedJSON returns the problem of a body that is no JSON object; position is the byte at which reading stopped.
-func malformedJSON(detail string, position int64) error {
-	return &Problem{Kind: MalformedJSON, Detail: detail, Extra: map[string]any{"position": position}}
+// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this byte. The detail ends with the place.
+func malformedJSON(detail string, body []byte, at int64) error {
+	line, column := lineAndColumn(body, at)
+	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s line %d, column %d.", detail, line, column), Extra: place(body, at, nil)}
+}
+
+// place adds to a problem's members where in the body it is: position in bytes from 0, line and column from 1, columns in characters.
+func place(body []byte, at int64, members map[string]any) map[string]any {
+	line, column := lineAndColumn(body, at)
+	all := map[string]any{"position": at, "line": line, "column": column}
+	maps.Copy(all, members)
+	return all
+}
+
+func lineAndColumn(body []byte, at int64) (line, column int) {
+	before := body[:min(at, int64(len(body)))]
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 }
 
 // decodeProblem returns the problem for an error of json.Unmarshal.
@@ -66,25 +81,25 @@ func decodeProblem(err error, body []byte) error {
 	meaning, _ := errors.AsType[*json.SemanticError](err)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return malformedJSON("The body ends before its JSON object does.", int64(len(body)))
+		return malformedJSON("The body ends before its JSON object does, at", body, int64(len(body)))
 	case !utf8.Valid(body):
-		return malformedJSON("The body is not valid UTF-8.", firstInvalidByte(body))
+		return malformedJSON("The body is not valid UTF-8 at", body, firstInvalidByte(body))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
-			Extra: map[string]any{"field": truncateName(syntax.JSONPointer.LastToken()), "position": syntax.ByteOffset},
+			Extra: place(body, syntax.ByteOffset, map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
 		}
 	case syntax != nil:
-		return malformedJSON(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset), syntax.ByteOffset)
+		return malformedJSON("The body is not valid JSON at", body, syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
-		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}}
+		return &Problem{Kind: UnknownField, Extra: place(body, meaning.ByteOffset, map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())})}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
-			Extra: map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type", "position": meaning.ByteOffset},
+			Extra: place(body, meaning.ByteOffset, map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
 		}
 	}
-	return malformedJSON("The body could not be decoded.", 0)
+	return malformedJSON("The body could not be decoded at", body, 0)
 }
 
 // dottedPath returns the path of a field with dots, such as keys.user.

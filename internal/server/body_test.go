@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,14 +44,14 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{"{\"to\":\"\xc3\"}", "application/json", "malformed-json", "", int64(7)},
 		{`{"to":1}`, "application/json", "invalid-field", "to", int64(6)},
 		{`{"count":1.5}`, "application/json", "invalid-field", "count", int64(9)},
-		{`{"other":1}`, "application/json", "unknown-field", "other", nil},
+		{`{"other":1}`, "application/json", "unknown-field", "other", int64(1)},
 		{`{"to":"x","to":"y"}`, "application/json", "malformed-json", "to", int64(10)},
-		{`{"TO":"y"}`, "application/json", "unknown-field", "TO", nil},
+		{`{"TO":"y"}`, "application/json", "unknown-field", "TO", int64(1)},
 		{`{"rest":[{"a":1},{"a":{"b":[],"b":{}}}]}`, "application/json", "malformed-json", "b", int64(30)},
 		{`{"rest":{"a":["b","b"],"b":"a","c":{"a":"a"}},"to":"to"}`, "application/json", "", "", nil},
 		{`{"keys":{"user":1}}`, "application/json", "invalid-field", "keys.user", int64(16)},
 		{`{"to":"\ud800"}`, "application/json", "malformed-json", "", int64(7)},
-		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", nil},
+		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", int64(1)},
 	} {
 		_, err := readSample(c.body, c.media)
 		p := &Problem{}
@@ -60,6 +61,26 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		}
 		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field || p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
+		}
+	}
+}
+
+// A place in a body is told as editors tell it: lines and columns from 1, columns in characters.
+func TestReadJSONSaysLineAndColumn(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"to":x}`:                       "1:7 at line 1, column 7.",
+		"{\n  \"to\": \"é😀\", x\n}":      "2:15 at line 2, column 15.",
+		"{\r\n\"to\":\"x\",\r\n":         "3:1 at line 3, column 1.",
+		"{\n\"to\":1}":                   "2:6 ",
+		"{\n \"other\":1}":               "2:2 ",
+		"{\"to\":\"x\",\n \"to\":\"y\"}": "2:2 ",
+	} {
+		_, err := readSample(body, "application/json")
+		p := &Problem{}
+		errors.As(err, &p)
+		_, place, _ := strings.Cut(p.Detail, " at ")
+		if got := fmt.Sprint(p.Extra["line"], ":", p.Extra["column"], " at ", place); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}
 }

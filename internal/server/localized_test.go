@@ -75,8 +75,8 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			}
 			return told.Detail
 		}
-		for slug, kind := range kinds {
-			look(kind, slug, nil)
+		for _, kind := range kinds {
+			look(kind, kind.Slug, nil)
 		}
 		general := look(InvalidField, InvalidField.Slug, nil)
 		for _, reason := range reasons {
@@ -116,7 +116,7 @@ func TestLanguageOfProblems(t *testing.T) {
 			h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != "42" || w.Code != http.StatusTooManyRequests {
 			t.Errorf("%q: %d %v", header, w.Code, h)
 		}
-		if p["title"] != want[1] || p["detail"] != want[2] || p["type"] != "/problems/too-many-requests" || p["retry_after"] != 42.0 {
+		if p["title"] != want[1] || p["detail"] != want[2] || p["type"] != "https://example.com/problems/too-many-requests" || p["retry_after"] != 42.0 {
 			t.Errorf("%q: %v", header, p)
 		}
 	}

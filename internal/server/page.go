@@ -4,22 +4,43 @@ import (
 	"bytes"
 	"html/template"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 )
 
-// problemTemplate is the HTML page that explains a problem.
-var problemTemplate = template.Must(template.New("problem").Parse(`<!doctype html>
+// problemsPath is where the pages that explain problems are, each under its slug.
+const problemsPath = "/problems/"
+
+// problemTemplate is the HTML page of a problem: of one that happened, or of its kind.
+var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": Code}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
-<body><main class="card"><h1>{{.Title}}</h1>{{with .Detail}}<p>{{.}}</p>{{end}}{{with .Explanation}}<p>{{.}}</p>{{end}}
-<p><a href="/">Start page</a></p></main></body></html>
+<body><main class="card"><h1>{{.Title}}</h1>{{if .Detail}}<p>{{.Detail}}</p>
+<p><a href="/">Start page</a></p>{{else}}
+<p>Status {{.Status}}, type <code>{{.Slug}}</code></p><h2>What happened</h2><p>{{code .Cause}}</p><h2>What to do</h2><p>{{code .Remedy}}</p>
+<h2>What to show a person</h2><p>{{code .Say}}</p><p><a href="/docs#problems">All problems</a></p>{{end}}</main></body></html>
 `))
 
-// writePage answers with the page of a problem. Detail and explanation may be empty.
-func writePage(c echo.Context, status int, title, detail, explanation string) error {
+// problemPage is what problemTemplate shows; without a detail it explains the kind.
+type problemPage struct {
+	Kind
+	Detail string
+}
+
+// Code returns a text as HTML, with what stands between backticks as code.
+func Code(text string) template.HTML {
+	parts := strings.Split(template.HTMLEscapeString(text), "`")
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = "<code>" + parts[i] + "</code>"
+	}
+	return template.HTML(strings.Join(parts, ""))
+}
+
+func writePage(c echo.Context, status int, p problemPage) error {
 	var b bytes.Buffer
-	if err := problemTemplate.Execute(&b, struct{ Title, Detail, Explanation string }{title, detail, explanation}); err != nil {
+	if err := problemTemplate.Execute(&b, p); err != nil {
 		return err
 	}
 	return c.HTMLBlob(status, b.Bytes())
@@ -27,9 +48,9 @@ func writePage(c echo.Context, status int, title, detail, explanation string) er
 
 // serveProblemPage serves the page that explains a kind of problem, at the address in its member `type`.
 func serveProblemPage(c echo.Context) error {
-	k, ok := kinds[c.Param("slug")]
-	if !ok {
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Slug == c.Param("slug") })
+	if i < 0 {
 		return echo.ErrNotFound
 	}
-	return writePage(c, http.StatusOK, k.Title, "", k.Explanation)
+	return writePage(c, http.StatusOK, problemPage{Kind: kinds[i]})
 }

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -22,10 +24,11 @@ import (
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that handlers can return it.
 type Problem struct {
 	Kind   Kind
-	Detail string         // an English sentence for the developer; it never repeats a value from the request
+	Detail string         // an English sentence for the developer, "" for the kind's cause; it never repeats a value from the request
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
 
+	base    string // address of the service, with which its type begins
 	request string // ID of the request that it answers
 }
 
@@ -43,12 +46,10 @@ func RetryLater(kind Kind, detail string, seconds int) *Problem {
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
-	members["type"] = "/problems/" + p.Kind.Slug
+	members["type"] = p.base + problemsPath + p.Kind.Slug
 	members["title"] = p.Kind.Title
 	members["status"] = p.Kind.Status
-	if p.Detail != "" {
-		members["detail"] = p.Detail
-	}
+	members["detail"] = cmp.Or(p.Detail, p.Kind.Cause)
 	if p.request != "" {
 		members["request_id"] = p.request
 	}
@@ -56,22 +57,31 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 }
 
 // errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a page for a browser, and logs unexpected
-// errors.
-func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
+// errors. Without a public URL a problem's type begins with the address of the request.
+func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
 			return
 		}
 		LogFailure(c.Request().Context(), logger, err)
 		p := ProblemOf(err)
-		if werr := writeProblem(c, p); werr != nil {
+		if werr := writeProblem(c, p, cmp.Or(publicURL, requestAddress(c))); werr != nil {
 			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
 		}
 	}
 }
 
-// writeProblem answers with the problem: as a page if the client wants one, else as JSON.
-func writeProblem(c echo.Context, p *Problem) error {
+// requestAddress returns the scheme and host for which a request came.
+func requestAddress(c echo.Context) string {
+	host := c.Request().Host
+	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0 needs no Host
+		host = local.String()
+	}
+	return c.Scheme() + "://" + host
+}
+
+// writeProblem answers with the problem: as a page if the client wants one, else as JSON with a type that begins with base.
+func writeProblem(c echo.Context, p *Problem, base string) error {
 	h := c.Response().Header()
 	for name, values := range p.Header {
 		h[name] = values
@@ -93,10 +103,10 @@ func writeProblem(c echo.Context, p *Problem) error {
 		return c.NoContent(p.Kind.Status)
 	}
 	if html {
-		return writePage(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
+		return writePage(c, p.Kind.Status, problemPage{Kind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
 	answer := *p // p may be shared
-	answer.request = requestid.From(c.Request().Context())
+	answer.base, answer.request = base, requestid.From(c.Request().Context())
 	body, err := json.Marshal(&answer)
 	if err != nil {
 		return err

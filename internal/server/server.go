@@ -34,8 +34,9 @@ type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
 	// Served is called after each request but those of probes and metrics, with the route's template or "none". It must not block. May be nil.
-	Served func(route string, status int, took time.Duration)
-	HTTPS  bool // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
+	Served    func(route string, status int, took time.Duration)
+	PublicURL string // address of the service for its clients, without a slash at its end; "": that of each request
+	HTTPS     bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 
 // New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
@@ -54,18 +55,24 @@ func New(c Config) *echo.Echo {
 		}
 		return "http"
 	}
-	e.HTTPErrorHandler = errorHandler(c.Logger)
+	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isEventsRequest}))
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/problems/:slug", serveProblemPage)
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isReport}))
+	e.Match([]string{http.MethodGet, http.MethodHead}, problemsPath+":slug", serveProblemPage)
 	return e
 }
 
-// EventsPath is the path prefix for mail providers' event reports. One report has many events, so package api sets their own body limit.
-const EventsPath = "/v1/events/"
+// Path prefixes for mail providers' events and carriers' receipts. One report has many, so package api sets their own body limits.
+const (
+	EventsPath   = "/v1/events/"
+	ReceiptsPath = "/v1/receipts/"
+)
 
-func isEventsRequest(c echo.Context) bool { return strings.HasPrefix(c.Request().URL.Path, EventsPath) }
+func isReport(c echo.Context) bool {
+	path := c.Request().URL.Path
+	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath)
+}
 
 // NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.
 func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {

@@ -2,13 +2,16 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,22 +60,59 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		e.GET("/v1/x", func(echo.Context) error { return c.err })
 		w := get(e, "/v1/x")
 		var p struct {
-			Type, Title string
-			Status      int
+			Type, Title, Detail string
+			Status              int
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || !strings.Contains(w.Body.String(), c.more) ||
+		if w.Code != c.status || p.Status != c.status || p.Type != "https://example.com/problems/"+c.slug || p.Title == "" || p.Detail == "" || !strings.Contains(w.Body.String(), c.more) ||
 			strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
 		}
 		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || c.status == 503 && h.Get("Retry-After") == "" {
 			t.Errorf("%v: headers %v", c.err, h)
 		}
-		explained := get(e, p.Type)
-		if explained.Code != 200 || !strings.Contains(explained.Body.String(), p.Title) {
-			t.Errorf("%s does not explain itself: %d", p.Type, explained.Code)
+	}
+}
+
+func TestEveryKindIsExplained(t *testing.T) {
+	e, _ := testServer(t)
+	for _, k := range Kinds() {
+		w := get(e, "/problems/"+k.Slug)
+		for _, part := range []string{k.Title, k.Cause, k.Remedy, k.Say, k.Slug, strconv.Itoa(k.Status)} {
+			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(Code(part))) || strings.Contains(w.Body.String(), "`") {
+				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
+			}
+		}
+	}
+	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
+}
+
+// The type of a problem is absolute: with the service's public address or, where none is configured, with the one that was asked.
+func TestTypesOfProblems(t *testing.T) {
+	local := func(r *http.Request) { r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000" }
+	for name, c := range map[string]struct {
+		public string
+		change func(*http.Request)
+		want   string
+	}{
+		"configured": {"https://codes.example/x", local, "https://codes.example/x/problems/not-found"},
+		"local":      {"", local, "http://127.0.0.1:8080/problems/not-found"},
+		"by a proxy": {"", func(r *http.Request) {
+			local(r)
+			r.Host = "codes.example"
+			r.Header.Set("X-Forwarded-For", "198.51.100.1")
+		}, "https://codes.example/problems/not-found"},
+		"without Host": {"", func(r *http.Request) {
+			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.9:80"))))
+			r.Host = ""
+		}, "https://192.0.2.9:80/problems/not-found"},
+	} {
+		w := get(New(Config{Logger: slog.New(slog.DiscardHandler), PublicURL: c.public}), "/v1/x", c.change)
+		var p struct{ Type string }
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Type != c.want {
+			t.Errorf("%s: %s, %v", name, w.Body, err)
 		}
 	}
 }

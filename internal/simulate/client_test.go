@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ type body struct {
 }
 
 // problem returns the slug of a problem.
-func (b body) problem() string { return strings.TrimPrefix(b.Type, "/problems/") }
+func (b body) problem() string { return path.Base(b.Type) }
 
 // outgoing is a request to make.
 type outgoing struct {

@@ -11,16 +11,14 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// exceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-10, "Quota Exceeded".
-const exceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-
 // retryUnavailable is the Retry-After of a 503, in seconds.
 const retryUnavailable = 2
 
 func refuse(c echo.Context, d quota.Decision) error {
 	worst, _ := d.Blocking()
 	members := quotahttp.ProblemMembers(d)
-	members["type"], members["title"] = exceeded, "Too many requests"
+	members["type"] = c.Scheme() + "://" + c.Request().Host + "/problems/" + quotahttp.ProblemSlug
+	members["title"] = quotahttp.ProblemTitle
 	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " +
 		strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
 		" s."

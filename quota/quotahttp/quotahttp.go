@@ -158,6 +158,12 @@ func SetRetryAfter(h http.Header, d quota.Decision) {
 	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
 }
 
+// The problem of a spent quota: the last segment of its type, which is the same wherever a quota is spent, and its title.
+const (
+	ProblemSlug  = "quota-exceeded"
+	ProblemTitle = "Quota exceeded"
+)
+
 // ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The
 // caller adds type, title, status and detail.
 func ProblemMembers(d quota.Decision) map[string]any {

@@ -7,8 +7,10 @@ import { bare, codeIn } from '../static/code.js';
 const shortWait = 5; // seconds, where a service that is away names none
 const mostKnown = 5; // tokens of a known browser
 
+// kindOf returns the last segment of a problem's type: the address before it is the service's.
+const kindOf = (problem) => String(problem?.type).split('/').pop();
+
 // slips are the API's reasons for a code that is none, in the cards' words.
-const tooManyChecks = '/problems/too-many-checks';
 const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' };
 
 // Reasons for which another number would not do either, but a mail does.
@@ -102,7 +104,7 @@ export class Flow {
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
     if (a.status === 404) return this.#forgotten();
-    if (a.status === 429 && a.body.type === tooManyChecks) {
+    if (a.status === 429 && kindOf(a.body) === 'too-many-checks') {
       this.#note('many');
       return this.#tell('refused', { what: 'check', retry_after: a.body.retry_after });
     }
@@ -158,7 +160,7 @@ export class Flow {
     if (era !== this.desk.era) return undefined;
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
-    if (a.status === 429 && a.body.type === tooManyChecks) return this.#lockedOut(a.body, wanted);
+    if (a.status === 429 && kindOf(a.body) === 'too-many-checks') return this.#lockedOut(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
     if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
     return this.#elsewise(a, { wanted });
@@ -259,7 +261,7 @@ export class Flow {
     if (a.status === 0 && !reading) return 'lost';
     const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
     this.desk.moment = a.moment ?? new Moment();
-    const crowded = a.body?.type === '/problems/too-many-requests';
+    const crowded = kindOf(a.body) === 'too-many-requests';
     this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading, crowded } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -179,6 +180,9 @@ type Answer struct {
 	Raw        []byte
 	VerificationBody
 }
+
+// Problem returns the kind of problem that the answer is: the last segment of its type.
+func (a Answer) Problem() string { return path.Base(a.Type) }
 
 // VerificationBody is all that the JSON of answers may have.
 type VerificationBody struct {

@@ -60,7 +60,7 @@ func (s *Stack) Ready(i int) (int, string) {
 // Unavailable is a refusal in plain words: what it is, when to come back, and not the quota's words.
 func (s *Stack) Unavailable(a Answer) {
 	s.Helper()
-	if a.StatusCode != http.StatusServiceUnavailable || a.Type != "/problems/unavailable" || a.Header.Get("Retry-After") == "" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" {
 		s.Errorf("%d %s %v", a.StatusCode, a.Raw, a.Header)
 	}
 	if strings.Contains(string(a.Raw), "quota") && strings.Contains(string(a.Raw), "rules") {

@@ -94,7 +94,7 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/verifications", "/v1/verifications/unknown/check", "/v1/quota"} {
 		a := s.Post(path, `{"channel":"email","to":"`+apptest.Ana+`"}`, browser)
-		s.Is(path, a, 429, a.Type == "/problems/too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120, a.Header.Get("Retry-After") != "")
+		s.Is(path, a, 429, a.Problem() == "too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120, a.Header.Get("Retry-After") != "")
 		if a.Header.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 			t.Errorf("%s: the page cannot read the answer: %v", path, a.Header)
 		}

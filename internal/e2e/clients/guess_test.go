@@ -21,7 +21,7 @@ func checkAtOnce(s *apptest.Stack, n int, of func(i int) (id, code string)) *tri
 		wg.Go(func() {
 			id, code := of(i)
 			switch a := s.Check(i%len(s.Replicas), id, code); {
-			case a.StatusCode == http.StatusTooManyRequests && a.Type == "/problems/too-many-checks" && a.RetryAfter > 0 && a.Header.Get("Retry-After") != "":
+			case a.StatusCode == http.StatusTooManyRequests && a.Problem() == "too-many-checks" && a.RetryAfter > 0 && a.Header.Get("Retry-After") != "":
 				sum.barred.Add(1)
 			case a.StatusCode != http.StatusOK:
 				s.Errorf("%d %s", a.StatusCode, a.Raw)

@@ -33,14 +33,14 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 				change = append(change, c.change)
 			}
 			got := s.Do(0, c.method, c.path, c.body, change...)
-			if got.StatusCode != c.status || c.problem != "" && (got.Type != "/problems/"+c.problem || got.Field != c.field || got.Header.Get("Content-Type") != "application/problem+json") {
+			if got.StatusCode != c.status || c.problem != "" && (got.Problem() != c.problem || got.Field != c.field || got.Header.Get("Content-Type") != "application/problem+json") {
 				t.Errorf("%s %s %.80s: %d, want %d %s: %s", c.method, c.path, c.body, got.StatusCode, c.status, c.problem, got.Raw)
 				continue
 			}
 			if err := apptest.Conforms(router, c.method, c.path, got); err != nil && c.path != "/v1/nothing" && c.method != "PUT" {
 				t.Errorf("%s %s: %d: %v", c.method, c.path, got.StatusCode, err)
 			}
-			if c.problem != "" && s.Get(got.Type).StatusCode != 200 {
+			if c.problem != "" && s.Get("/problems/"+got.Problem()).StatusCode != 200 {
 				t.Errorf("%s is not explained", got.Type)
 			}
 		}
