@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -71,6 +72,18 @@ func ProviderOutcomes() []string {
 	return all
 }
 
+// readReport returns the body of a request that may have so many bytes. Error: a *server.Problem.
+func readReport(r *http.Request, most int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	switch {
+	case err != nil:
+		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
+	case int64(len(body)) > most:
+		return nil, &server.Problem{Kind: server.TooLarge, Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}
+	}
+	return body, nil
+}
+
 // receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
 // here, so that the provider does not send them again. While the database is away it answers 503, so that the provider does.
 func (p *providerEvents) receive(c echo.Context) error {
@@ -78,12 +91,9 @@ func (p *providerEvents) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := io.ReadAll(io.LimitReader(c.Request().Body, reports.MaxBody+1))
-	switch {
-	case err != nil:
-		return &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
-	case len(body) > reports.MaxBody:
-		return &server.Problem{Kind: server.TooLarge, Detail: "Events may come in at most 1 MiB at once."}
+	body, err := readReport(c.Request(), reports.MaxBody)
+	if err != nil {
+		return err
 	}
 	if !source.Verify(c.Request().Header, body, p.now()) {
 		p.count(source.Name, forged)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -18,9 +17,6 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 )
-
-// receiptsPath is the path at which carriers report receipts, with their name behind it.
-const receiptsPath = "/v1/receipts/"
 
 // maxReceipt bounds a carrier's request, in bytes; Aliyun sends lists.
 const maxReceipt = 256 << 10
@@ -38,7 +34,7 @@ func (a ReceiptAddresses) URL(carrier, send string) string {
 	if send != "" {
 		query.Set("send", send)
 	}
-	return a.PublicURL + receiptsPath + carrier + "?" + query.Encode()
+	return a.PublicURL + server.ReceiptsPath + carrier + "?" + query.Encode()
 }
 
 func (a ReceiptAddresses) token(carrier, send string) string {
@@ -57,8 +53,8 @@ type Receipts struct {
 
 // Register adds the route of receipts.
 func (a *Receipts) Register(e *echo.Echo) {
-	e.GET(receiptsPath+":carrier", a.receive)
-	e.POST(receiptsPath+":carrier", a.receive)
+	e.GET(server.ReceiptsPath+":carrier", a.receive)
+	e.POST(server.ReceiptsPath+":carrier", a.receive)
 }
 
 func (a *Receipts) receive(c echo.Context) error {
@@ -71,17 +67,17 @@ func (a *Receipts) receive(c echo.Context) error {
 		return echo.ErrNotFound
 	}
 	r := c.Request()
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxReceipt))
+	body, err := readReport(r, maxReceipt)
 	if err != nil {
-		return &server.Problem{Kind: server.BadRequest}
+		return err
 	}
 	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
 		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls", "carrier", carrier)
-		return &server.Problem{Kind: server.Forbidden}
+		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
 	case err != nil:
-		return &server.Problem{Kind: server.BadRequest}
+		return &server.Problem{Kind: server.BadRequest, Detail: "The receipt has not the form of this carrier's receipts."}
 	}
 	for _, report := range reports {
 		if err := a.recordReport(c, carrier, report); err != nil {

@@ -75,6 +75,10 @@ func TestReceipts(t *testing.T) {
 			t.Errorf("%.40s: %d, want %d; then %s, want %s", c.path, got.StatusCode, c.status, now.Send.Status, c.is)
 		}
 	}
+	for size, status := range map[int]int{100 << 10: 204, 300 << 10: 413} {
+		a := s.Post(first+"&st=queued", `{"x":"`+strings.Repeat("x", size)+`"}`)
+		s.Is(fmt.Sprint("a list of ", size), a, status, status == 204 || a.Type == "https://codes.example.com/problems/too-large")
+	}
 	s.Is("an undelivered message was refunded", text(s, 0, "+4915123456000"), http.StatusTooManyRequests)
 	for _, status := range []string{"ok", "ok", "lost"} {
 		s.Get(first + "&st=" + status)
