@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/runbook"
+	"sendcode/internal/server"
 )
 
 const dynamic = "\x00" // stands for what is known at run time alone
 
-// Each warning and error of the log has a section of the runbooks (runbook.Lines), each section says the four things that a person who is
+// Each warning and error of the log has a section of the runbooks (server.RunbookLines), each section says the four things that a person who is
 // woken up asks, and each is reached from an alert or a line. A line whose whole text is computed is a warning about a setting, in a variable
 // w, and says itself what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
@@ -37,12 +37,12 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			text := textOf(arg, constants)
 			found := false
 			for head := range sectionOfLine() {
-				if head == runbook.Head(text) || strings.HasPrefix(text, dynamic) && strings.HasSuffix(head, strings.TrimPrefix(text, dynamic)) && text != dynamic {
+				if head == server.RunbookKey(text) || strings.HasPrefix(text, dynamic) && strings.HasSuffix(head, strings.TrimPrefix(text, dynamic)) && text != dynamic {
 					written[head], found = true, true
 				}
 			}
 			if !found {
-				t.Errorf("%s: the log line %q has no section of the runbooks: add it to runbook.Lines", s.name, text)
+				t.Errorf("%s: the log line %q has no section of the runbooks: add it to server.RunbookLines", s.name, text)
 			}
 			return true
 		})
@@ -77,10 +77,10 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	}
 }
 
-// sectionOfLine is runbook.Lines the other way round.
+// sectionOfLine is server.RunbookLines the other way round.
 func sectionOfLine() map[string]string {
 	all := map[string]string{}
-	for section, lines := range runbook.Lines {
+	for section, lines := range server.RunbookLines {
 		for _, line := range lines {
 			all[line] = section
 		}

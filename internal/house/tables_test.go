@@ -25,7 +25,6 @@ var edges = map[string]string{
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
 	"internal/requestid":        "",
-	"internal/runbook":          "",
 	"internal/loopback":         "",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/failover internal/loopback",
@@ -45,9 +44,10 @@ var edges = map[string]string{
 	"internal/store":          "internal/fault quota internal/recipient",
 	"internal/store/gate":     "quota internal/recipient internal/store",
 	"internal/store/batch":    "internal/store",
-	"internal/store/sqldb":    "internal/fault quota internal/recipient internal/store internal/store/gate",
-	"internal/store/postgres": "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/gate internal/store/sqldb migrations",
-	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/gate internal/store/sqldb migrations",
+	"internal/store/columns":  "internal/recipient internal/store",
+	"internal/store/sqldb":    "internal/fault quota internal/recipient internal/store internal/store/columns internal/store/gate",
+	"internal/store/postgres": "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
+	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
 	"internal/keys":           "internal/code internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store internal/webhook",
@@ -86,7 +86,7 @@ var edges = map[string]string{
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/loopback internal/runbook internal/requestid internal/brand internal/fault internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
@@ -123,7 +123,7 @@ var modules = map[string]string{
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
 	"github.com/labstack/echo":              "web internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",

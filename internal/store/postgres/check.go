@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
@@ -115,8 +116,8 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 // readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer and Err of the decided calls. left are
 // the checks of recipients of which the batch has another one.
 func readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking, err error) {
-	ids := sqldb.NewArrays(batch, 1)
-	ids.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
+	ids := columns.NewArrays(batch, 1)
+	ids.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
 	trip.Queue(stmtLockTries, ids.Args()...)
@@ -162,7 +163,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
 	var tried gateRow
-	fields := append([]any{sqldb.TimeField{To: &r.now}}, tried.triedFields()...)
+	fields := append([]any{columns.Into(&r.now)}, tried.triedFields()...)
 	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
 		one := read[r.v.ID]
 		if one == nil {
@@ -207,15 +208,15 @@ func writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (
 
 // countParameters returns the parameters of countSQL.
 func countParameters(counted []*checking) []any {
-	p := sqldb.NewArrays(counted, 7)
-	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
-	p.Add(sqldb.Instant, func(buf []byte, x *checking) []byte { return sqldb.AppendInstant(buf, x.Answer.Now) })
-	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte {
-		return sqldb.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
+	p := columns.NewArrays(counted, 7)
+	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
+	p.Add(columns.Instant, func(buf []byte, x *checking) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
+	p.Add(columns.Text, func(buf []byte, x *checking) []byte {
+		return columns.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
 	})
-	p.Add(sqldb.Flag, func(buf []byte, x *checking) []byte { return sqldb.AppendFlag(buf, x.Answer.Approved) })
-	p.Add(sqldb.UUID, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.ID[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Type...) })
-	p.Add(sqldb.Flag, func(buf []byte, x *checking) []byte { return sqldb.AppendFlag(buf, x.Answer.Event.Test) })
+	p.Add(columns.Flag, func(buf []byte, x *checking) []byte { return columns.AppendFlag(buf, x.Answer.Approved) })
+	p.Add(columns.UUID, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Type...) })
+	p.Add(columns.Flag, func(buf []byte, x *checking) []byte { return columns.AppendFlag(buf, x.Answer.Event.Test) })
 	return p.Args()
 }

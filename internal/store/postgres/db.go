@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -46,9 +47,9 @@ func named(args sqldb.Args) pgx.NamedArgs {
 		case [32]byte:
 			v = x[:]
 		case []uuid.UUID:
-			v = sqldb.MapSlice(x, func(id uuid.UUID) [16]byte { return id })
+			v = columns.MapSlice(x, func(id uuid.UUID) [16]byte { return id })
 		case []recipient.Hash:
-			v = sqldb.MapSlice(x, func(h recipient.Hash) []byte { return h[:] })
+			v = columns.MapSlice(x, func(h recipient.Hash) []byte { return h[:] })
 		}
 		values[name] = v
 	}
@@ -99,7 +100,7 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 	if _, err := results.Exec(); err != nil {
 		return now, err
 	}
-	return now, results.QueryRow().Scan(sqldb.TimeField{To: &now})
+	return now, results.QueryRow().Scan(columns.Into(&now))
 }
 
 // Run implements sqldb.Engine, in one round trip.

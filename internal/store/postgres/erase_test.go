@@ -14,9 +14,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// columns says of every column what becomes of it when a person is erased: it tells nothing of a recipient, it is erased,
+// erasable says of every column what becomes of it when a person is erased: it tells nothing of a recipient, it is erased,
 // or it is the keyed hash, which goes when its time has come. A new column is named here, and in personal.
-var columns = map[string]struct{ nothing, erased, hash string }{
+var erasable = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
 			logged_at finished_at provider provider_code took observed forgiven suppression_id afterwards receipt site bounced`,
@@ -85,7 +85,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
 	for name, got := range map[string][]string{"sqlite": lite, "postgres": full} {
 		var want []string
-		for table, is := range columns {
+		for table, is := range erasable {
 			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "minute_index" || table == "counted_hours") { // only Postgres counts ahead, and has that index
 				continue
 			}
@@ -101,7 +101,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 	for _, p := range sqldb.Postgres.PersonalTables() {
 		said[p.Table] += p.Erase + p.Forget
 	}
-	for table, is := range columns {
+	for table, is := range erasable {
 		if table == "erasures" {
 			continue
 		}
@@ -112,7 +112,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 		}
 	}
 	for table := range said {
-		if _, ok := columns[table]; !ok {
+		if _, ok := erasable[table]; !ok {
 			t.Errorf("%s is erased, and it is not said what is in it", table)
 		}
 	}

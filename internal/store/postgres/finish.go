@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -171,51 +172,51 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 }
 
 // heldParameters returns the first two parameters of all of these statements, the IDs and the attempts, with room for `most` parameters.
-func heldParameters[In change](batch []*waiting[In, bool], most int) *sqldb.Arrays[*waiting[In, bool]] {
-	p := sqldb.NewArrays(batch, most)
-	p.Add(sqldb.UUID, func(buf []byte, x *waiting[In, bool]) []byte {
+func heldParameters[In change](batch []*waiting[In, bool], most int) *columns.Arrays[*waiting[In, bool]] {
+	p := columns.NewArrays(batch, most)
+	p.Add(columns.UUID, func(buf []byte, x *waiting[In, bool]) []byte {
 		id := x.In.Row().ID
 		return append(buf, id[:]...)
 	})
-	p.Add(sqldb.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return sqldb.AppendInteger(buf, x.In.Row().Attempt) })
+	p.Add(columns.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return columns.AppendInteger(buf, x.In.Row().Attempt) })
 	return p
 }
 
 // finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in the order of the IDs.
 func finishParameters(batch []*ending) []any {
 	p := heldParameters(batch, 17)
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.In.Took.Microseconds()) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte { return columns.AppendBigint(buf, x.In.Took.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
 // finishFullyParameters returns the parameters of finishFullySQL.
 func finishFullyParameters(batch []*ending) []any {
-	p := sqldb.NewArrays(batch, 8)
-	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.In.Refund) })
-	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte {
+	p := columns.NewArrays(batch, 8)
+	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Refund) })
+	p.Add(columns.UUID, func(buf []byte, x *ending) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
 		return append(buf, id[:]...)
 	})
-	p.Add(sqldb.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Address[:]...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.In.Suppress.For.Microseconds()) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Cause...) })
-	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
-	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.In.Event.Test) })
+	p.Add(columns.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Address[:]...) })
+	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte { return columns.AppendBigint(buf, x.In.Suppress.For.Microseconds()) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Cause...) })
+	p.Add(columns.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
+	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Event.Test) })
 	return append(finishParameters(batch), p.Args()...)
 }
 
 // postponeParameters returns the parameters of postponeSQL.
 func postponeParameters(batch []*postponing) []any {
 	p := heldParameters(batch, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Reason...) })
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Provider...) })
-	p.Add(sqldb.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *postponing) []byte { return sqldb.AppendBigint(buf, x.In.After.Microseconds()) })
+	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Reason...) })
+	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Provider...) })
+	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(columns.Bigint, func(buf []byte, x *postponing) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -240,8 +241,8 @@ func (p *DB) endEvents(batch []*eventEnd) { changeBatch(p, stmtEndEvents, batch,
 // endEventParameters returns the parameters of endEventsSQL.
 func endEventParameters(batch []*eventEnd) []any {
 	p := heldParameters(batch, 5)
-	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.State...) })
-	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.Answer...) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendBigint(buf, x.In.After.Microseconds()) })
+	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.State...) })
+	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.Answer...) })
+	p.Add(columns.Bigint, func(buf []byte, x *eventEnd) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
 	return p.Args()
 }

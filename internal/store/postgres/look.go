@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
@@ -109,15 +110,15 @@ func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []sqldb.Looke
 
 // lookParameters returns the parameters of lookSQL.
 func lookParameters(looks []*looking, b bounds) []any {
-	p := sqldb.NewArrays(looks, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.App...) })
-	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.Channel...) })
-	p.Add(sqldb.Bytes, func(buf []byte, x *looking) []byte { return append(buf, x.In.Recipient[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *looking) []byte {
+	p := columns.NewArrays(looks, 8)
+	p.Add(columns.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.App...) })
+	p.Add(columns.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.Channel...) })
+	p.Add(columns.Bytes, func(buf []byte, x *looking) []byte { return append(buf, x.In.Recipient[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *looking) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(sqldb.Bigint, func(buf []byte, x *looking) []byte { return sqldb.AppendBigint(buf, x.In.Counting.Microseconds()) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *looking) []byte { return sqldb.AppendBigint(buf, x.In.Rejected.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte { return columns.AppendBigint(buf, x.In.Counting.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte { return columns.AppendBigint(buf, x.In.Rejected.Microseconds()) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -69,14 +70,14 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
-		return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...)
+		return append([]any{columns.Into(&d.at)}, sqldb.WorkFields(&d.Work)...)
 	},
 		stmtTakeOver, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
 	if err != nil {
 		return nil, err
 	}
 	p.overdue.recordSearch(ch, now, len(rows) < limit)
-	return sqldb.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
+	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
 }
 
 // overdue remembers, for each channel, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.

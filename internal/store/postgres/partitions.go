@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -15,7 +16,7 @@ import (
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(sqldb.TimeField{To: &until})
+			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.Into(&until))
 		})
 	})
 	return until, err
@@ -24,7 +25,7 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 // Partitions implements sqldb.Engine.
 func (p *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 	return sqldb.ReadAll(ctx, &p.DB, func(x *store.Partition) []any {
-		return []any{&x.Name, sqldb.TimeField{To: &x.Begins}, sqldb.TimeField{To: &x.Ends}, &x.Rows, &x.Bytes}
+		return []any{&x.Name, columns.Into(&x.Begins), columns.Into(&x.Ends), &x.Rows, &x.Bytes}
 	}, `
 SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
 FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)

@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -195,7 +196,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	}
 	apply := deferSettings(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		sqldb.RegisterArrays(conn.TypeMap())
+		columns.RegisterArrays(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
@@ -223,35 +224,35 @@ func candidates(batch []*call, b bounds) (statement string, parameters []any) {
 	return statement, candidateParameters(batch).Args()
 }
 
-func candidateParameters(batch []*call) *sqldb.Arrays[*call] {
-	p := sqldb.NewArrays(batch, 8)
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Join...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Verification.Holder...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Purpose...) })
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
+func candidateParameters(batch []*call) *columns.Arrays[*call] {
+	p := columns.NewArrays(batch, 8)
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Join...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Verification.Holder...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Purpose...) })
+	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
 	return p
 }
 
 // gateParameters returns the parameters of gateSQL.
 func gateParameters(batch []*call, b bounds) []any {
-	p := sqldb.NewArrays(batch, 13)
-	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.ID[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
-	p.Add(sqldb.Text, func(buf []byte, x *call) []byte {
+	p := columns.NewArrays(batch, 13)
+	p.Add(columns.UUID, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
+	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
-		return sqldb.AppendBigint(buf, quota.LongestKeep(x.In.Rules).Microseconds())
+	p.Add(columns.Bigint, func(buf []byte, x *call) []byte {
+		return columns.AppendBigint(buf, quota.LongestKeep(x.In.Rules).Microseconds())
 	})
-	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, maxHistoryRows(x.In)) })
-	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
-		return sqldb.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
+	p.Add(columns.Integer, func(buf []byte, x *call) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
+	p.Add(columns.Bigint, func(buf []byte, x *call) []byte {
+		return columns.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
 	})
-	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Address[:]...) })
+	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Address[:]...) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -34,7 +35,7 @@ WHERE NOT EXISTS (SELECT FROM counted_hours WHERE counted_hours.hour = h.hour) A
 ORDER BY h.hour DESC LIMIT 1`
 
 // forgetHoursSQL deletes the counts of hours that are older than @age.
-var forgetHoursSQL = sqldb.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
+var forgetHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
 	func(table string) string {
 		return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - CAST(@age AS interval))`
 	})
@@ -94,7 +95,7 @@ func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
 	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{sqldb.TimeField{To: at}} }, nextHourSQL, sqldb.Args{"age": age})
+	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourSQL, sqldb.Args{"age": age})
 	if err != nil || len(hours) == 0 {
 		return false, err
 	}
@@ -131,7 +132,7 @@ var (
 func uncountSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"
-	less := sqldb.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })
+	less := columns.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })
 	return `
 WITH mine AS MATERIALIZED (` + query + `
 ), fewer AS (

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
@@ -28,15 +29,15 @@ type answer struct {
 // sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
 // deadlock.
 func sortedKeys(batch []*call) []int64 {
-	list := sqldb.MapSlice(batch, func(x *call) int64 { return x.Key })
+	list := columns.MapSlice(batch, func(x *call) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
 
 // lockParameters returns the parameters of the statement that takes the locks.
 func lockParameters(batch []*call) []any {
-	p := sqldb.NewArrays(sortedKeys(batch), 1)
-	p.Add(sqldb.Bigint, sqldb.AppendBigint)
+	p := columns.NewArrays(sortedKeys(batch), 1)
+	p.Add(columns.Bigint, columns.AppendBigint)
 	return p.Args()
 }
 
@@ -211,19 +212,19 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 
 // joinParameters returns the parameters of joinSQL.
 func joinParameters(joined []*store.Verification) []any {
-	p := sqldb.NewArrays(joined, 2)
-	p.Add(sqldb.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
-	p.Add(sqldb.Integer, func(buf []byte, v *store.Verification) []byte { return sqldb.AppendInteger(buf, v.Sends) })
+	p := columns.NewArrays(joined, 2)
+	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
+	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })
 	return p.Args()
 }
 
 // outboxParameters returns the parameters of outboxSQL.
 func outboxParameters(admitted []*answer) []any {
-	p := sqldb.NewArrays(admitted, 4)
-	p.Add(sqldb.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
-	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Send.DueAt) })
-	p.Add(sqldb.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
-	p.Add(sqldb.Instant, func(buf []byte, a *answer) []byte { return sqldb.AppendInstant(buf, a.Verification.ExpiresAt) })
+	p := columns.NewArrays(admitted, 4)
+	p.Add(columns.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
+	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
+	p.Add(columns.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
+	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Verification.ExpiresAt) })
 	return p.Args()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const (
@@ -21,7 +22,7 @@ WHERE name = @name RETURNING role`
 	sessionFromSQL = ` FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE `
 )
 
-var accountSQL = `SELECT ` + accountTable.selectList() + ` FROM accounts a`
+var accountSQL = `SELECT ` + accountTable.SelectList() + ` FROM accounts a`
 
 // identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account has the identity; else err.
 func identityTakenOr(err error) error {
@@ -61,7 +62,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	return db.Write(ctx, func(q Tx) error {
 		act.Detail, err = firstRow(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
-			"disables": c.DisabledAt != nil, "disabled_at": nullIfZero(store.Account{}.Changed(c).DisabledAt),
+			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.Changed(c).DisabledAt),
 		})
 		if err != nil {
 			return identityTakenOr(err)
@@ -84,12 +85,12 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 	if !store.ValidTexts(value) {
 		return store.Account{}, fault.NotFound
 	}
-	return readFirstRow(ctx, db, accountTable.destinations, accountSQL+where, Args{"value": value})
+	return readFirstRow(ctx, db, accountTable.Destinations, accountSQL+where, Args{"value": value})
 }
 
 // Accounts returns all accounts, sorted by name.
 func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
-	rows, err := ReadAll(ctx, db, accountTable.destinations, accountSQL, nil)
+	rows, err := ReadAll(ctx, db, accountTable.Destinations, accountSQL, nil)
 	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
 	return rows, err
 }
@@ -117,8 +118,8 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session returns a session and the time on the log's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.destinations),
-		`SELECT @now, `+sessionTable.selectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
+	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.Destinations),
+		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
 	return s, now, err
 }
 
@@ -127,8 +128,8 @@ func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, 
 	if !store.ValidTexts(account) {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, sessionTable.destinations,
-		`SELECT `+sessionTable.selectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`, Args{"account": account})
+	return ReadAll(ctx, db, sessionTable.Destinations,
+		`SELECT `+sessionTable.SelectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`, Args{"account": account})
 }
 
 // TouchSession sets the session's SeenAt to now.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // appEventSQL reads events with the columns of their sends and verifications.
 var appEventSQL = twin{
 	// LATERAL with LIMIT 1: the planner can only look up each row by its key.
-	Postgres: `SELECT ` + appEventTable.selectList() + ` FROM app_events e
+	Postgres: `SELECT ` + appEventTable.SelectList() + ` FROM app_events e
 LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
-	SQLite: `SELECT ` + appEventTable.selectList() + ` FROM app_events e
+	SQLite: `SELECT ` + appEventTable.SelectList() + ` FROM app_events e
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
@@ -55,7 +56,7 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app ` + d.in("apps") + 
 // nothingDue reports whether no event of the apps is due (idle), and returns the log's time. Usually none is due, and then no transaction
 // is needed. If the read fails, idle is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
-	apps := MapSlice(shares, func(s store.Share) string { return s.App })
+	apps := columns.MapSlice(shares, func(s store.Share) string { return s.App })
 	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), db.Dialect.anyDueSQL(), Args{"apps": apps})
 	return now, err == nil && !due
 }
@@ -76,7 +77,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventTable.destinations,
+		return All(q, appEventTable.Destinations,
 			q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.in("ids")+` ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
@@ -112,6 +113,6 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	default:
 		c.Add("e.state = ?", f.State)
 	}
-	return ReadAll(ctx, db, appEventTable.destinations,
+	return ReadAll(ctx, db, appEventTable.Destinations,
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, @masked) ON CONFLICT (entry) DO NOTHING`
 
-var auditEntriesSQL = `SELECT ` + auditEntryTable.selectList() + ` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
+var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() + ` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
 
 // addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with this ID exists, nothing is changed.
 func (q Tx) addAuditEntry(a store.AuditEntry) error {
@@ -19,7 +20,7 @@ func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
 		return err
 	}
-	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": nullIfZero(a.Recipient), "masked": a.To})
+	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To})
 }
 
 // AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.
@@ -43,6 +44,6 @@ func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.Au
 		c.Add("p.recipient = ?", *f.Recipient)
 	}
 	c.addBefore("a.at, a.id", f.Before)
-	return ReadAll(ctx, db, auditEntryTable.destinations,
+	return ReadAll(ctx, db, auditEntryTable.Destinations,
 		auditEntriesSQL+c.Where()+fmt.Sprint(` ORDER BY a.at DESC, a.id DESC LIMIT `, f.Limit), c.Args)
 }

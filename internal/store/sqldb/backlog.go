@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 // backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as
@@ -37,7 +38,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 			if err != nil {
 				return nil, err
 			}
-			at, err := All(q, func(t *time.Time) []any { return []any{TimeField{t}} }, `SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
+			at, err := All(q, func(t *time.Time) []any { return []any{columns.Into(t)} }, `SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
 			if err != nil {
 				return nil, err
 			}

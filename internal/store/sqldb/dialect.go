@@ -60,12 +60,3 @@ SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr
 
 // PatientSQL allows statements to take longer, since a recipient that was attacked may have many rows.
 var PatientSQL = twin{Postgres: `SET LOCAL statement_timeout = '60s'`}
-
-// nullIfZero returns nil, which is NULL, for the zero value, else x.
-func nullIfZero[T comparable](x T) any {
-	var zero T
-	if x == zero {
-		return nil
-	}
-	return x
-}

@@ -6,6 +6,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 // personalTable is a table with data about recipients, with the statements that Erase and Forget run on it; "": none.
@@ -47,7 +48,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		{
 			Table: "verifications",
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.eraseSQL(store.InSend) + `, checks = '',
+UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InSend) + `, checks = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetRowsSQL("verifications"),
@@ -75,9 +76,9 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL(t table[store.Send], by store.Use) string {
+func eraseRowsSQL(t columns.Table[store.Send], by store.Use) string {
 	return `
-UPDATE ` + t.name + ` SET ` + t.eraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
+UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
 
 func forgetRowsSQL(table string) string {
@@ -128,7 +129,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		if err := db.BeforeErase(q, h); err != nil {
 			return err
 		}
-		statements := MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Erase })
+		statements := columns.MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Erase })
 		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)), "empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
@@ -148,11 +149,11 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(PatientSQL)); err != nil {
 			return 0, err
 		}
-		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, q.Dialect.locked(dueErasuresSQL), nil)
+		due, err := All(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} }, q.Dialect.locked(dueErasuresSQL), nil)
 		if err != nil {
 			return 0, err
 		}
-		statements := MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Forget })
+		statements := columns.MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
 			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {

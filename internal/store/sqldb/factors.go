@@ -5,6 +5,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const (
@@ -20,7 +21,7 @@ FROM second_factors f WHERE f.account = @account`
 )
 
 func factorFields(f *store.SecondFactor) []any {
-	return []any{&f.Account, &f.Sealed, &f.Step, TimeField{&f.MadeAt}, &f.Codes}
+	return []any{&f.Account, &f.Sealed, &f.Step, columns.Into(&f.MadeAt), &f.Codes}
 }
 
 // AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
 )
@@ -33,7 +34,7 @@ WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @a
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
 func pastFields(p *gate.CountedSend) []any {
-	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}, &p.Verification}
+	return []any{&p.ID, &p.Clock, columns.Into(&p.TakenAt), columns.Into(&p.LoggedAt), &p.Verification}
 }
 
 // rejectedSQL selects the rejected sends of a recipient that ended after @after.
@@ -41,7 +42,7 @@ const rejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
-func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, TimeField{&p.LoggedAt}} }
+func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
 
 // bucketArgs are the parameters of CountedInBucketSQL and rejectedSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
@@ -165,7 +166,7 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
 	rows, _, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
-		return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &all}
+		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends, columns.Into(&c.Newest), &all}
 	}, db.Dialect.HeavySQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

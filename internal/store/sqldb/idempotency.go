@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 // The claim and its send are read by separate statements after claimSQL. That may have waited for another transaction, and statements after
@@ -50,7 +51,7 @@ func (db *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	forget := &Step{Statement: `DELETE FROM idempotency_keys WHERE key ` + db.Dialect.among(db.Dialect.locked(oldKeysSQL)), Args: args}
 	claim := &Step{Statement: claimSQL, Args: args}
 	read := &Step{Statement: readClaimSQL, Args: args, Each: func(read Scan) error {
-		return read(TimeField{&now}, &row.Fingerprint, &row.SendID)
+		return read(columns.Into(&now), &row.Fingerprint, &row.SendID)
 	}}
 	err := db.Run(ctx, forget, claim, read,
 		&Step{Statement: claimedSendSQL, Args: args, Each: func(read Scan) error { return read(sendFields(&s)...) }},

@@ -36,7 +36,7 @@ func rankSQL(of string) string {
 	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
-var providerEventsSQL = `SELECT ` + providerEventTable.selectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
 // transaction. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no other is. Errors:

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/quota"
 )
 
@@ -32,7 +33,7 @@ func (q Tx) Verification(id string) (store.Verification, error) {
 
 // withNow returns the destinations for a row whose first column is the log's clock.
 func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
-	return func(x *T) []any { return append([]any{TimeField{now}}, fields(x)...) }
+	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
 }
 
 // Verification returns a verification with its newest send, and the time on the log's clock. Error: fault.NotFound.
@@ -134,7 +135,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 		return story, err
 	}
 	if story.Send.StoppedByPause() {
-		pauses, err := All(q, prefixPauseTable.destinations, prefixPauseSQL+pausedThenSQL,
+		pauses, err := All(q, prefixPauseTable.Destinations, prefixPauseSQL+pausedThenSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
 		if err != nil {
 			return story, err
@@ -143,7 +144,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	story.Events, err = All(q, providerEventTable.destinations, providerEventsSQL, Args{"id": id})
+	story.Events, err = All(q, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const awaitSQL = `
@@ -25,7 +26,7 @@ UPDATE pending_receipts SET asked = asked + 1,
 WHERE (carrier, message_id) IN (
     ` + d.locked(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now)
     ORDER BY ask_at, carrier, message_id LIMIT @limit`) + `)
-RETURNING ` + pendingReceiptTable.selectList()
+RETURNING ` + pendingReceiptTable.SelectList()
 }
 
 // AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
@@ -35,14 +36,14 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
 	// NULL: never polled
-	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": nullIfZero(ask)})
+	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(ask)})
 	return err
 }
 
 // SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readFirstRow(ctx, db, pendingReceiptTable.destinations,
-		`SELECT `+pendingReceiptTable.selectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
+	a, err := readFirstRow(ctx, db, pendingReceiptTable.Destinations,
+		`SELECT `+pendingReceiptTable.SelectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
@@ -54,7 +55,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
 			Args: Args{"await": store.AwaitReceiptFor}},
-		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.destinations), Args: Args{
+		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
 		}})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const (
@@ -80,7 +81,7 @@ type storageStatus struct {
 }
 
 func (e *storageStatus) fields() []any {
-	return []any{TimeField{&e.Oldest}, TimeField{&e.oldestRefusal}, &e.Due, &e.dueRefusals, &e.Forgetting, &e.Late}
+	return []any{columns.Into(&e.Oldest), columns.Into(&e.oldestRefusal), &e.Due, &e.dueRefusals, &e.Forgetting, &e.Late}
 }
 
 // total returns the status of sends, with their verifications, and refusals together.

@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 const (
@@ -80,7 +81,7 @@ func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient
 	err = db.Read(ctx, func(q Tx) error {
 		_, err := q.Run(holdSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {
 			var since, until, now time.Time
-			err := read(TimeField{&since}, TimeField{&until}, TimeField{&now})
+			err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
 			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
 			return err
 		})

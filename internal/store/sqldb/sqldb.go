@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 // DB is the store: the methods here, which are the same in both databases, and those of Native. postgres.DB and sqlite.DB embed it.
@@ -142,7 +143,7 @@ func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
 	}
-	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(TimeField{&now}) })
+	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.Into(&now)) })
 	return now, err
 }
 

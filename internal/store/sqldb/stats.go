@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 )
 
 // part is a part of the time range of a StatsQuery.
@@ -28,7 +29,7 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	var first, last time.Time
 	var n int
 	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
-		Args{"from": q.From, "to": q.To.Add(-time.Hour)}, func(read Scan) error { return read(TimeField{&first}, TimeField{&last}, &n) })
+		Args{"from": q.From, "to": q.To.Add(-time.Hour)}, func(read Scan) error { return read(columns.Into(&first), columns.Into(&last), &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
 		return []part{{q, false}}, err
 	}
@@ -318,5 +319,5 @@ FROM sends s JOIN verifications v ON v.id = s.verification_id%s AND s.number = 1
 
 // RefundFields returns the destinations for a refund.
 func RefundFields(r *store.Refund) []any {
-	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
+	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.Into(&r.Recipient)}
 }

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	suppressionSQL = `SELECT ` + suppressionTable.selectList() + ` FROM suppressions`
+	suppressionSQL = `SELECT ` + suppressionTable.SelectList() + ` FROM suppressions`
 
 	liftSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
-  RETURNING ` + suppressionTable.selectList()
+  RETURNING ` + suppressionTable.SelectList()
 )
 
 // Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
@@ -29,7 +29,7 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 
 // suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionTable.destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`, Args{"ids": ids})
+	return All(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`, Args{"ids": ids})
 }
 
 // Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID exists, perhaps a lifted one; it is
@@ -74,7 +74,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 			c.Add("recipient = ?", *f.Recipient)
 		}
 		c.addBefore("since, id", f.Before)
-		list, err = All(q, suppressionTable.destinations, suppressionSQL+c.Where()+
+		list, err = All(q, suppressionTable.Destinations, suppressionSQL+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), c.Args)
 		return err
 	})
@@ -88,7 +88,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		return nil, err
 	}
 	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
-		list, err := All(q, suppressionTable.destinations, liftSQL,
+		list, err := All(q, suppressionTable.Destinations, liftSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {
 			return list, err

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-var prefixPauseSQL = `SELECT ` + prefixPauseTable.selectList() + ` FROM prefix_pauses p`
+var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_pauses p`
 
 const (
 	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It excludes test recipients, to whom nothing is
@@ -158,7 +158,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 
 // PrefixPaused returns the pause of an app's prefix that is in force now. False: there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
-	p, err = readFirstRow(ctx, db, prefixPauseTable.destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
+	p, err = readFirstRow(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
 	if errors.Is(err, fault.NotFound) {
 		return store.PrefixPause{}, false, nil
 	}
@@ -173,7 +173,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
 		c.addBefore("p.since, p.id", f.Before)
-		list, err = All(q, prefixPauseTable.destinations,
+		list, err = All(q, prefixPauseTable.Destinations,
 			prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit), c.Args)
 		return err
 	})
@@ -191,7 +191,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		if done, err = q.Change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
-		lifted, err = firstRow(q, prefixPauseTable.destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
+		lifted, err = firstRow(q, prefixPauseTable.Destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
 		if err != nil || !done || act == nil {
 			return err
 		}

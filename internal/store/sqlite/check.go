@@ -5,6 +5,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
@@ -43,7 +44,7 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 		}
 		return d, q.ExecAll(sqldb.Args{
 			"id": c.ID, "approves": d.Approved, "event": d.Event.ID, "type": d.Event.Type, "test": d.Event.Test,
-			"entry": string(sqldb.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
+			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
 		}, statements...)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -81,7 +82,7 @@ func named(params sqldb.Args, now time.Time) []any {
 }
 
 func jsonList[T any](list []T, text func(T) string) string {
-	b, _ := json.Marshal(sqldb.MapSlice(list, text)) // strings can always be marshaled
+	b, _ := json.Marshal(columns.MapSlice(list, text)) // strings can always be marshaled
 	return string(b)
 }
 

@@ -1,4 +1,4 @@
-package runbook
+package server
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 // Warnings and errors name their section, whatever follows their first colon and however the logger came about; other lines name none.
 func TestWarningsNameTheirSection(t *testing.T) {
 	var out bytes.Buffer
-	logger := Logger(slog.New(slog.NewJSONHandler(&out, nil)))
+	logger := NameRunbooks(slog.New(slog.NewJSONHandler(&out, nil)))
 	for _, c := range []struct {
 		log  func(string, ...any)
 		text string

@@ -1,4 +1,6 @@
-package sqldb
+// Package columns makes SQL and parameters of the columns that the types of package store list: SELECT lists and what their rows are scanned
+// into, INSERTs, and array parameters in Postgres's binary form.
+package columns
 
 import (
 	"cmp"
@@ -13,8 +15,6 @@ import (
 	"sendcode/internal/store"
 )
 
-// The SELECT lists, the INSERTs and their parameters follow from Columns of the types in package store.
-
 // column is a column of a table.
 type column struct {
 	store.Column
@@ -23,16 +23,16 @@ type column struct {
 	write appendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
 }
 
-// table describes the columns of a table.
-type table[T any] struct {
-	name    string
+// Table describes the columns of a table.
+type Table[T any] struct {
+	Name    string
 	fields  func(*T) []store.Column
 	columns []column // in the order of fields
 }
 
-// newTable returns a table. read has the SQL of columns that are not read as stored.
-func newTable[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) table[T] {
-	t := table[T]{name: name, fields: fields}
+// New returns a table. fields are the Columns of its type; read has the SQL of columns that are not read as stored.
+func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
+	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
 		t.columns = append(t.columns, column{
 			Column: c, of: elementOf(c.Field), read: cmp.Or(read[c.Name], alias+"."+c.Name),
@@ -42,10 +42,10 @@ func newTable[T any](name, alias string, fields func(*T) []store.Column, read ma
 	return t
 }
 
-// refusals returns the table of refusals, which are read as sends. A column that refusals do not have is read as by read, else as its zero
+// Refusals returns the table of refusals, which are read as sends. A column that refusals do not have is read as by read, else as its zero
 // value.
-func (t table[T]) refusals(read map[string]string) table[T] {
-	t.name, t.columns = "refusals", slices.Clone(t.columns)
+func (t Table[T]) Refusals(read map[string]string) Table[T] {
+	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
 		c := &t.columns[i]
 		if c.read = cmp.Or(read[c.Name], zeros[c.of]); c.Use&store.InRefusal != 0 {
@@ -59,8 +59,8 @@ func (t table[T]) refusals(read map[string]string) table[T] {
 var zeros = map[Element]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
 	UUID: "CAST(NULL AS uuid)"}
 
-// selectList returns the columns as a SELECT list, in the order of destinations.
-func (t table[T]) selectList() string {
+// SelectList returns the columns as a SELECT list, in the order of Destinations.
+func (t Table[T]) SelectList() string {
 	var list []string
 	for _, c := range t.columns {
 		if c.Use&store.WriteOnly == 0 {
@@ -70,8 +70,8 @@ func (t table[T]) selectList() string {
 	return strings.Join(list, ", ")
 }
 
-// destinations returns the destinations to scan the columns of selectList into.
-func (t table[T]) destinations(x *T) []any {
+// Destinations returns the destinations to scan the columns of SelectList into.
+func (t Table[T]) Destinations(x *T) []any {
 	list := make([]any, 0, len(t.columns))
 	for _, c := range t.fields(x) {
 		if c.Use&store.WriteOnly == 0 {
@@ -82,7 +82,7 @@ func (t table[T]) destinations(x *T) []any {
 }
 
 // InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
-func (t table[T]) InsertMany(by store.Use) string {
+func (t Table[T]) InsertMany(by store.Use) string {
 	var names, types []string
 	for _, c := range t.columns {
 		if c.Use&by != 0 {
@@ -90,11 +90,11 @@ func (t table[T]) InsertMany(by store.Use) string {
 			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elements[c.of].name))
 		}
 	}
-	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types, ", ") + ")"
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types, ", ") + ")"
 }
 
 // Arrays returns the parameters of InsertMany: one array for each column.
-func (t table[T]) Arrays(by store.Use, rows []*T) []any {
+func (t Table[T]) Arrays(by store.Use, rows []*T) []any {
 	args := NewArrays(MapSlice(rows, t.fields), len(t.columns))
 	for _, c := range t.columns {
 		if c.Use&by != 0 {
@@ -105,20 +105,20 @@ func (t table[T]) Arrays(by store.Use, rows []*T) []any {
 }
 
 // Insert returns the INSERT of one row, and its parameters.
-func (t table[T]) Insert(by store.Use, row *T) (string, Args) {
+func (t Table[T]) Insert(by store.Use, row *T) (string, map[string]any) {
 	var names []string
-	args := Args{}
+	args := map[string]any{}
 	for _, c := range t.fields(row) {
 		if c.Use&by != 0 {
 			names = append(names, c.Name)
 			args[c.Name] = parameter(c)
 		}
 	}
-	return "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
 }
 
-// eraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT writes; @empty is no bytes.
-func (t table[T]) eraseSQL(by store.Use) string {
+// EraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT writes; @empty is no bytes.
+func (t Table[T]) EraseSQL(by store.Use) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
 		_, isBytes := c.Field.(*[]byte)
@@ -165,25 +165,10 @@ func elementOf(field any) Element {
 
 // destination returns what to scan a field's column into.
 func destination(c store.Column) any {
-	switch x := c.Field.(type) {
-	case *time.Time:
-		return TimeField{x}
-	case *time.Duration:
-		return durationField{x}
-	case *[32]byte:
-		return keyField{x}
-	case *recipient.Hash:
-		return hashField{x}
-	case *[]string:
-		return namesField{x}
-	case *[]store.Check:
-		return checksField{x}
-	case *uuid.UUID:
-		if c.Use&store.Null != 0 {
-			return nullIDField{x}
-		}
+	if _, isID := c.Field.(*uuid.UUID); isID && c.Use&store.Null == 0 {
+		return c.Field
 	}
-	return c.Field
+	return Into(c.Field)
 }
 
 // parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with Null, for no ID and no
@@ -198,7 +183,7 @@ func parameter(c store.Column) any {
 	case *bool:
 		return *x
 	case *time.Time:
-		return nullIfZero(*x)
+		return NullIfZero(*x)
 	case *time.Duration:
 		return x.Microseconds()
 	case *[]string:
@@ -209,7 +194,7 @@ func parameter(c store.Column) any {
 		return *x
 	case *uuid.UUID:
 		if null {
-			return nullIfZero(*x)
+			return NullIfZero(*x)
 		}
 		return *x
 	case *[]byte:

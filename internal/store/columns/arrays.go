@@ -1,4 +1,4 @@
-package sqldb
+package columns
 
 import (
 	"encoding/binary"

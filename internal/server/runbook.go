@@ -1,5 +1,4 @@
-// Package runbook adds to each warning and error of the log the section of docs/runbooks.md that says what to do.
-package runbook
+package server
 
 import (
 	"context"
@@ -7,9 +6,9 @@ import (
 	"strings"
 )
 
-// Lines are the log lines that each section is for: their texts up to the first colon. A test compares them with the code. A line that is
+// RunbookLines are the log lines that each section of docs/runbooks.md is for: their texts up to the first colon. A test compares them with the code. A line that is
 // in none says itself what to do.
-var Lines = map[string][]string{
+var RunbookLines = map[string][]string{
 	"database-away": {"database not writable", "database writable by another replica alone", "start waits", "database unavailable",
 		"could not store outcomes; retrying", "could not renew leases", "could not store refusals; retrying", "refusals lost",
 		"could not release idempotency key", "quota shortened for browser", "could not read new rows; retrying", "request failed",
@@ -38,9 +37,9 @@ var Lines = map[string][]string{
 		"could not make known-browser cookie"},
 }
 
-var sections = func() map[string]string {
+var runbooks = func() map[string]string {
 	all := map[string]string{}
-	for section, lines := range Lines {
+	for section, lines := range RunbookLines {
 		for _, line := range lines {
 			all[line] = "docs/runbooks.md#" + section
 		}
@@ -48,20 +47,20 @@ var sections = func() map[string]string {
 	return all
 }()
 
-// Head returns the part of a log line's text by which its section is found.
-func Head(text string) string {
+// RunbookKey returns the part of a log line's text by which its section is found.
+func RunbookKey(text string) string {
 	head, _, _ := strings.Cut(text, ":")
 	return head
 }
 
-// Logger returns a logger that names the section of each warning and error, as "see".
-func Logger(l *slog.Logger) *slog.Logger { return slog.New(handler{l.Handler()}) }
+// NameRunbooks returns a logger that names the section of docs/runbooks.md for each warning and error, as "see".
+func NameRunbooks(l *slog.Logger) *slog.Logger { return slog.New(runbookHandler{l.Handler()}) }
 
-type handler struct{ slog.Handler }
+type runbookHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
-func (h handler) Handle(ctx context.Context, line slog.Record) error {
-	if see := sections[Head(line.Message)]; see != "" && line.Level >= slog.LevelWarn {
+func (h runbookHandler) Handle(ctx context.Context, line slog.Record) error {
+	if see := runbooks[RunbookKey(line.Message)]; see != "" && line.Level >= slog.LevelWarn {
 		line = line.Clone()
 		line.AddAttrs(slog.String("see", see))
 	}
@@ -69,9 +68,11 @@ func (h handler) Handle(ctx context.Context, line slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.Handler.WithAttrs(attrs)}
+func (h runbookHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return runbookHandler{h.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
+func (h runbookHandler) WithGroup(name string) slog.Handler {
+	return runbookHandler{h.Handler.WithGroup(name)}
+}
