@@ -2,134 +2,118 @@ package quota
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Scripts with the mistakes of docs/SIX-LIMITERS.md. In a short random schedule, each admits a fourth event of three within ten seconds.
-
-const (
-	pitfallLimit  = 3
-	pitfallWindow = 10 * time.Second
-)
-
-// pitfallStep is one caller, or two whose calls overlap.
-type pitfallStep struct {
-	gap  time.Duration // since the step before
-	skew time.Duration // of the caller's clock
-	pair bool
+// pitfallCall is a call of a limiter: when, by which clock of the caller, and with which member of the sorted set.
+type pitfallCall struct {
+	at     time.Duration // since the case began
+	ahead  time.Duration // of the caller's clock
+	member string
 }
 
-// starts begins a call. ends ends it, and reports whether it was admitted.
-type starts func(id string, now time.Time, skew time.Duration) (ends func() bool)
+// inARow are so many, one each step, with members of their own.
+func inARow(n int, step time.Duration) (all []pitfallCall) {
+	for i := range n {
+		all = append(all, pitfallCall{at: time.Duration(i) * step, member: fmt.Sprint("m", i)})
+	}
+	return all
+}
 
-// naiveScript drops what is too old, counts and adds. Its arguments are the instant in ms, the window in ms, the limit and the member.
-var naiveScript = redis.NewScript(`redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1] - ARGV[2])
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
-return 1`)
+func berlin(t *testing.T) *time.Location {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	must(t, err)
+	return zone
+}
 
-func pitfalls(t *testing.T, client redis.UniversalClient) map[string]starts {
-	run := func(now time.Time, limit int, member any) func() bool {
-		n, err := naiveScript.Run(t.Context(), client, []string{"naive"}, now.UnixMilli(), pitfallWindow.Milliseconds(), limit, member).Int()
+// Each script of docs/SIX-LIMITERS.md lets through what the page says, beside ours, in both languages.
+func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
+	pages := map[string]string{}
+	for _, name := range []string{"SIX-LIMITERS.md", "SIX-LIMITERS.zh-CN.md"} {
+		raw, err := os.ReadFile("../docs/" + name)
 		must(t, err)
-		return func() bool { return n == 1 }
+		pages[name] = string(raw)
 	}
-	return map[string]starts{
-		"check then add": func(id string, now time.Time, _ time.Duration) func() bool {
-			from := fmt.Sprint("(", now.Add(-pitfallWindow).UnixMilli())
-			used, err := client.ZCount(t.Context(), "naive", from, "+inf").Result()
-			must(t, err)
-			return func() bool {
-				if used >= pitfallLimit {
-					return false
-				}
-				must(t, client.ZAdd(t.Context(), "naive", redis.Z{Score: float64(now.UnixMilli()), Member: id}).Err())
-				return true
-			}
-		},
-		"members by timestamp": func(_ string, now time.Time, _ time.Duration) func() bool {
-			return run(now, pitfallLimit, now.UnixMilli())
-		},
-		"the client's clock": func(id string, now time.Time, skew time.Duration) func() bool {
-			return run(now.Add(skew), pitfallLimit, id)
-		},
-		"three that admit four": func(id string, now time.Time, _ time.Duration) func() bool {
-			return run(now, pitfallLimit+1, id) // as count <= limit does
-		},
-	}
-}
-
-// tooMany plays a schedule from an empty limiter, and reports whether it admitted more than the limit within a window.
-func tooMany(w *world, start starts, steps []pitfallStep) bool {
-	w.set(epoch)
-	w.flush()
-	var in []time.Time
-	for n, s := range steps {
-		w.pass(s.gap)
-		ends := []func() bool{start(fmt.Sprint(n), w.now, s.skew)}
-		if s.pair {
-			ends = append(ends, start(fmt.Sprint(n, " too"), w.now, s.skew))
-		}
-		for _, end := range ends {
-			if end() {
-				in = append(in, w.now)
-			}
-		}
-		if k := len(in) - 1 - pitfallLimit; k >= 0 && w.now.Sub(in[k]) < pitfallWindow {
-			return true
-		}
-	}
-	return false
-}
-
-func pitfallSchedule(seed uint64) (steps []pitfallStep) {
-	dice := rand.New(rand.NewPCG(seed, 6))
-	for range 12 {
-		steps = append(steps, pitfallStep{
-			gap:  []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, 9 * time.Second}[dice.IntN(5)],
-			skew: []time.Duration{0, 0, 12 * time.Second, -12 * time.Second}[dice.IntN(4)],
-			pair: dice.IntN(3) == 0,
-		})
-	}
-	return steps
-}
-
-const pitfallSeeds = 40
-
-func TestRandomSchedulesFindWhatPeopleWriteFirst(t *testing.T) {
+	scripts := regexp.MustCompile("(?s)```lua\n(.*?)```")
+	comments := regexp.MustCompile(`(?m)^--.*\n`)
+	shown := scripts.FindAllStringSubmatch(pages["SIX-LIMITERS.md"], -1)
+	zone := berlin(t)
+	monday := time.Date(2040, 10, 22, 0, 10, 0, 0, zone) // the clock is turned back on Sunday
 	w := redisWorld(t)
 	client := w.Limiter.(*Redis).client
-	for name := range pitfalls(t, client) {
-		t.Run(name, func(t *testing.T) {
-			start := pitfalls(t, client)[name]
-			for seed := range uint64(pitfallSeeds) {
-				if tooMany(w, start, pitfallSchedule(seed)) {
-					return
-				}
+	rows := ""
+	row := func(calls, through, right int) { rows += fmt.Sprintf("| %d | %d | %d |\n", calls, through, right) }
+	for _, c := range []struct {
+		script int // of the page
+		sent   int // already, at the beginning
+		calls  []pitfallCall
+		rules  []Rule
+		begin  time.Time
+		fails  string
+	}{
+		{0, 0, inARow(1, 0), defaults, epoch, "arithmetic on"},
+		{0, 1, []pitfallCall{{ahead: time.Minute, member: "a"}}, defaults, epoch, ""},
+		{1, 0, []pitfallCall{{}, {}, {}, {}, {}}, []Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
+		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"}, pitfallCall{at: time.Minute, member: "y"}),
+			[]Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
+		{2, 0, []pitfallCall{{member: "a"}, {at: 24 * time.Hour, member: "b"}, {at: 48 * time.Hour, member: "c"}, {at: 168*time.Hour + 40*time.Minute, member: "d"}},
+			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: zone}}, monday, ""},
+		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)}, epoch.Truncate(time.Second), ""},
+		{4, 0, inARow(3, 0), []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour}}, epoch, ""},
+		{5, 0, inARow(4, time.Minute), []Rule{sliding(Recipient, 3, time.Hour)}, epoch, ""},
+	} {
+		w.flush()
+		w.set(c.begin)
+		through, right := 0, 0
+		for n := range c.sent {
+			must(t, client.ZAdd(t.Context(), "theirs", redis.Z{Score: float64(c.begin.UnixMilli()), Member: n}).Err())
+			w.takeID(fmt.Sprint("sent", n), c.rules...)
+		}
+		for n, call := range c.calls {
+			w.set(c.begin.Add(call.at))
+			said, err := client.Eval(t.Context(), shown[c.script][1], []string{"theirs"}, w.now.Add(call.ahead).UnixMilli(), call.member).Int()
+			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Fatalf("script %d: %v", c.script, err)
 			}
-			t.Errorf("no counterexample in %d seeds", pitfallSeeds)
-		})
+			through += said
+			if w.takeID(fmt.Sprint(n), c.rules...).Admitted {
+				right++
+			}
+		}
+		row(len(c.calls), through, right)
 	}
-	t.Run("ours", func(t *testing.T) {
-		let := 0
-		ours := func(id string, _ time.Time, _ time.Duration) func() bool {
-			d := w.takeID(id, sliding(Recipient, pitfallLimit, pitfallWindow))
-			if d.Admitted {
-				let++
+	// Two callers look before either adds.
+	w.flush()
+	through, right := 0, 0
+	for range 2 {
+		used, err := client.ZCard(t.Context(), "theirs").Result()
+		must(t, err)
+		through += map[bool]int{true: 1}[used < 1]
+		right += map[bool]int{true: 1}[w.take(sliding(Recipient, 1, time.Minute)).Admitted]
+	}
+	row(2, through, right)
+	// A refused call of the fifth prolongs the hour.
+	w.flush()
+	must(t, client.Set(t.Context(), "theirs", 3, time.Minute).Err())
+	must(t, client.Eval(t.Context(), shown[4][1], []string{"theirs"}).Err())
+	if ttl := client.TTL(t.Context(), "theirs").Val(); ttl <= time.Minute {
+		t.Errorf("a refused call leaves %v of a minute", ttl)
+	}
+	for name, page := range pages {
+		said := strings.Join(regexp.MustCompile(`(?m)\| \d+ \| \d+ \| \d+ \|\n`).FindAllString(page, -1), "")
+		if said != rows {
+			t.Errorf("%s says\n%swant\n%s", name, said, rows)
+		}
+		for i, m := range scripts.FindAllStringSubmatch(page, -1) {
+			if comments.ReplaceAllString(m[1], "") != comments.ReplaceAllString(shown[i][1], "") {
+				t.Errorf("%s shows another script:\n%s", name, m[1])
 			}
-			return func() bool { return d.Admitted }
 		}
-		for seed := range uint64(pitfallSeeds) {
-			if tooMany(w, ours, pitfallSchedule(seed)) {
-				t.Fatalf("seed %d: %+v", seed, pitfallSchedule(seed))
-			}
-		}
-		if let < pitfallSeeds*2*pitfallLimit {
-			t.Errorf("only %d let in by %d schedules", let, pitfallSeeds)
-		}
-	})
+	}
 }

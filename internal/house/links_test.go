@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,12 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
+// titledTest is a link to a test whose name is the link's title.
+var titledTest = regexp.MustCompile(`\]\(([\w/.]+_test\.go) "(\w+)"\)`)
+
+// ranTest is a test in a command.
+var ranTest = regexp.MustCompile(`go test \./([\w/]+) -run '?\^?(Test\w+)`)
+
 var namedTest = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([\\w/.]+_test\\.go)\\)")
 
 // The tests that a document names are where it says. README names one for each of five promises, and docs/PROMISES.md, which names no test
@@ -73,6 +80,22 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		for _, m := range namedTest.FindAllStringSubmatch(readFile(t, path), -1) {
 			if file := filepath.Join(filepath.Dir(path), m[2]); !strings.Contains(readFile(t, file), "\nfunc "+m[1]+"(") {
 				t.Errorf("%s: %s is not in %s", path, m[1], file)
+			}
+		}
+	}
+	for _, path := range markdown(t) {
+		for _, m := range titledTest.FindAllStringSubmatch(readFile(t, path), -1) {
+			if file := filepath.Join(filepath.Dir(path), m[1]); !strings.Contains(readFile(t, file), "\nfunc "+m[2]+"(") {
+				t.Errorf("%s: %s is not in %s", path, m[2], file)
+			}
+		}
+		for _, m := range ranTest.FindAllStringSubmatch(readFile(t, path), -1) {
+			files, _ := filepath.Glob(filepath.Join(root, m[1], "*_test.go"))
+			if !slices.ContainsFunc(files, func(file string) bool {
+				text, err := os.ReadFile(file)
+				return err == nil && strings.Contains(string(text), "\nfunc "+m[2])
+			}) {
+				t.Errorf("%s: no test of %s begins with %s", path, m[1], m[2])
 			}
 		}
 	}

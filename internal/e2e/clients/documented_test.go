@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -118,6 +119,42 @@ func TestTheDocumentedPolicies(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift is not.
+func TestTheLinesOfSixLimiters(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"SIX-LIMITERS.md", "SIX-LIMITERS.zh-CN.md"} {
+		page, err := os.ReadFile("../../../docs/" + name)
+		apptest.Must(t, err)
+		blocks := func(language string) (all []string) {
+			for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+				all = append(all, m[1])
+			}
+			return all
+		}
+		s := apptest.Embedded(t).Write(blocks("yaml")[0])
+		s.Start(1)
+		lines := blocks("sh")
+		if len(lines) != 6 {
+			t.Errorf("%s has %d lines", name, len(lines))
+		}
+		for _, line := range lines {
+			for n := range 2 {
+				curl := exec.Command("sh", "-c", line)
+				curl.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key)
+				out, err := curl.Output()
+				once := strings.Contains(line, "/codes/") || strings.Contains(line, "/gift/")
+				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
+				if err != nil || !strings.HasPrefix(string(out), want) {
+					t.Errorf("%s: not %q: %v\n%s%s", name, want, err, line, out)
+				}
+			}
+		}
 	}
 }
 
