@@ -10,7 +10,7 @@ import (
 
 // What the pages on settings show loads.
 func TestDocumentedFilesLoad(t *testing.T) {
-	for _, block := range yamlBlocks(t, "configuration") {
+	for _, block := range slices.Concat(yamlBlocks(t, "configuration"), yamlBlocks(t, "../README"), yamlBlocks(t, "../README.zh-CN")) {
 		must(t, block, without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...)
 	}
 	for _, part := range slices.Concat(yamlBlocks(t, "sms"), yamlBlocks(t, "provider-events")) {
