@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"testing"
 
 	"github.com/gofrs/flock"
 )
@@ -64,15 +65,28 @@ func (p *place) take() (bool, error) {
 	if ok, err := p.lock.TryLock(); !ok {
 		return false, err
 	}
-	if l, err := net.Listen("tcp4", p.addr()); err != nil {
+	if !free(p.addr()) {
 		return false, p.lock.Close()
-	} else if err := l.Close(); err != nil {
-		return false, errors.Join(err, p.lock.Close())
 	}
 	if err := errors.Join(os.RemoveAll(p.dir), os.Mkdir(p.dir, 0o700)); err != nil {
 		return false, errors.Join(err, p.lock.Close())
 	}
 	return true, nil
+}
+
+// free reports whether a port can be listened on. Meanwhile no child process is started: until it runs its program it has a copy of each
+// socket, and the port would stay taken although this process closed it.
+func free(addr string) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp4", addr)
+	return err == nil && l.Close() == nil
+}
+
+// AwaitFree waits until a port that this process has closed can be listened on again: a child process may still have a copy of the socket.
+func AwaitFree(t testing.TB, addr string) {
+	t.Helper()
+	Await(t, "the port "+addr, func() bool { return free(addr) })
 }
 
 func (p *place) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }

@@ -29,6 +29,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	refused := func(what string, wait time.Duration, texts ...string) {
 		t.Helper()
 		_, err := start(wait)
+		servertest.AwaitFree(t, s.Env["SENDCODE_ADDR"])
 		for _, text := range texts {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: no %q in %v", what, text, err)
@@ -42,6 +43,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	s.Serve(a)
 	s.AwaitReady(1, http.StatusOK, "degraded")
 	s.Stop(1)
+	servertest.AwaitFree(t, s.Env["SENDCODE_ADDR"])
 	s.Postgres.Stop()
 	refused("without Postgres, at once", 0, "SENDCODE_DATABASE_URL")
 	refused("without both", time.Second, "SENDCODE_DATABASE_URL", "waited 1s", "sendcode doctor")
