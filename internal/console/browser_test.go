@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,6 +211,17 @@ func worksTheList(t *testing.T, browser chromium) {
 func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
+	var held atomic.Bool // streams begin later
+	let, console := make(chan struct{}), r.Handler
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if held.Load() && req.URL.Path == "/v1/admin/tail" {
+			select {
+			case <-let:
+			case <-req.Context().Done():
+			}
+		}
+		console.ServeHTTP(w, req)
+	})
 	w := openWindow(r, browser)
 	t.Cleanup(r.console.Stop)
 	w.logIn()
@@ -256,9 +269,11 @@ func followsTheList(t *testing.T, browser chromium) {
 	late := r.begin("quinn@example.com").Send
 	state("1 new row")
 
+	held.Store(true) // it ends when the page is there and its stream has not begun
 	w.goTo("/admin?status=sending&app=shop")
 	top(late.To)
 	r.finish(late, store.Outcome{Status: store.Sent})
+	close(let)
 	w.until(`!document.querySelector("tbody").innerText.includes("` + late.To + `")`)
 
 	// On a recipient's page the verdict changes with the row.

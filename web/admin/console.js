@@ -201,7 +201,13 @@ function follow() {
   const address = new URL(live.dataset.stream, location.href);
   if (last !== "") address.searchParams.set("newer", last);
   source = new EventSource(address);
-  source.addEventListener("open", () => { connected = true; say(); });
+  source.addEventListener("open", () => {
+    connected = true;
+    say();
+    // What has ended before the stream began may match no filter of it any more.
+    for (const row of document.querySelectorAll("[data-told^=queued], [data-told^=sending]")) changed.add(row.id);
+    if (changed.size > 0) refresh();
+  });
   source.addEventListener("error", () => {
     connected = false;
     say();
