@@ -182,8 +182,8 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// AdminAddr returns the address of the console: Addr, unless the console has a listener of its own.
-func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
+// adminAddr returns the address of the console: Addr, unless the console has a listener of its own.
+func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox returns the dev mailbox; nil when a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }

@@ -17,10 +17,10 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "  mailbox   %s/mailbox   every code, without a password\n", base)
 	}
 	if a.cfg.AdminEnabled() {
-		fmt.Fprintf(out, "  console   http://%s/admin\n", a.AdminAddr())
+		fmt.Fprintf(out, "  console   http://%s/admin\n", a.adminAddr())
 	}
 	if !a.cfg.PublicConsole() && !a.cfg.MetricsToken.IsSet() {
-		fmt.Fprintf(out, "  metrics   http://%s/metrics   without a token\n", a.AdminAddr())
+		fmt.Fprintf(out, "  metrics   http://%s/metrics   without a token\n", a.adminAddr())
 	}
 	for _, g := range a.generated {
 		fmt.Fprintf(out, "  %-9s %s\n", g.Label, g.Value)

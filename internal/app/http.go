@@ -274,7 +274,7 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	case token.IsSet():
 		e.GET("/metrics", show, server.RequireToken(token.Reveal()))
 	case a.cfg.PublicConsole():
-	case config.RequiresHTTPS(a.AdminAddr()):
+	case config.RequiresHTTPS(a.adminAddr()):
 		e.GET("/metrics", show, server.RequireDirect)
 	default:
 		e.GET("/metrics", show, server.RequireLocal)

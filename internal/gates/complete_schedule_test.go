@@ -29,12 +29,12 @@ type loss struct {
 	server   *vtest.FakeRedis
 	replicas []*vtest.Service
 	last     string   // the newest verification
-	crashed  bool     // a place is taken that the log does not know of: it may hide the loss of another for a while
+	crashed  bool     // a place is taken that the database does not know of: it may hide the loss of another for a while
 	done     []string // what has happened
 }
 
 func TestQuota11RandomLosses(t *testing.T) {
-	// The replicas do not run, and nothing is in the log of the service that does.
+	// The replicas do not run, and nothing is in the database of the service that does.
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick = 24 * time.Hour }, func(r *vtest.Rig) {
 		admitted := 0
 		for seed := *firstSchedule; seed < *firstSchedule+uint64(*schedules) && !t.Failed(); seed++ {
@@ -126,7 +126,7 @@ func (l *loss) crash(i int) {
 	l.note("a crash between the gates, %v", d.Admitted)
 }
 
-// request is what a replica asks the limiter, and the same bucket in the log.
+// request is what a replica asks the limiter, and the same bucket in the database.
 func (l *loss) request(i int) (quota.Request, store.Bucket) {
 	h, _ := l.replicas[i].Desk.Hash("email", vtest.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
@@ -144,7 +144,7 @@ func (l *loss) ask(i int) {
 }
 
 // judge compares what was told with what each gate would say by itself, and sometimes waits as long as told.
-// What is left is at most what the log has left.
+// What is left is at most what the database has left.
 func (l *loss) judge(i int, what string, told quota.Decision) {
 	l.Helper()
 	l.note("%s at %d: %s left, wait %v", what, i, vtest.Remaining(told), told.RetryAfter())

@@ -53,7 +53,7 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 	})
 }
 
-// While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the log,
+// While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the database,
 // once there is a send.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
@@ -102,7 +102,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	})
 }
 
-// interrupted is a log that calls beforeBegin before its first Begin.
+// interrupted is a database that calls beforeBegin before its first Begin.
 type interrupted struct {
 	*sqlitetest.DB
 	beforeBegin func()
@@ -167,7 +167,7 @@ func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	})
 }
 
-// If the limiter does not take the history, the answer is the log's.
+// If the limiter does not take the history, the answer is the database's.
 func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

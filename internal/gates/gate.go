@@ -54,7 +54,7 @@ type Gate struct {
 	RefundLater func(id string, buckets map[quota.Scope]string)
 
 	shared Limiter
-	local  *quota.Memory // in this process; decides scopes that the log does not, while shared is unavailable. nil if shared is in process
+	local  *quota.Memory // in this process; decides scopes that the database does not, while shared is away. nil if shared is in process
 	log    Log
 	policy *policy.InForce
 	now    func() time.Time
@@ -71,7 +71,7 @@ type Gate struct {
 // Rebuilds returns how many histories of the database were written to the limiter since the start, because it had lost events.
 func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
-// New makes a gate from a limiter and a log.
+// New makes a gate from a limiter and a database.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
 	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, clocks: newClocks(now),
 		RefundLater: func(string, map[quota.Scope]string) {}}

@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the log decides again, and the limiter learns its history. If it cannot, the answer is the
-// log's.
+// The limiter may lose everything at any time: the database decides again, and the limiter learns its history. If it cannot, the answer is
+// the log's.
 func TestLogIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		clock  string
@@ -45,8 +45,8 @@ func TestLogIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// A send that the log could not take leaves no row, and is refunded in the limiter, however often that fails to answer, also after minutes:
-// its hour and its day have not passed.
+// A send that the database could not take leaves no row, and is refunded in the limiter, however often that fails to answer, also after
+// minutes: its hour and its day have not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
@@ -98,7 +98,7 @@ func TestRefusalsAreRecordedAlsoAfterTheLogsAbsence(t *testing.T) {
 	})
 }
 
-// A send that the log refuses is refunded in the network's bucket before the answer.
+// A send that the database refuses is refunded in the network's bucket before the answer.
 func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -124,7 +124,8 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 	})
 }
 
-// Without the limiter the log decides. Once the limiter is back, it gets the sends that were made without it, and looks are true again.
+// Without the limiter the database decides. Once the limiter is back, it gets the sends that were made without it, and looks are true
+// again.
 func TestLogDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana) // before
@@ -148,7 +149,7 @@ func TestLogDecidesAlone(t *testing.T) {
 	})
 }
 
-// If the limiter counted a send before its answer was lost, and the log admitted it alone, it counts once and is not refunded.
+// If the limiter counted a send before its answer was lost, and the database admitted it alone, it counts once and is not refunded.
 func TestLostAnswerCountsOnce(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -186,7 +187,7 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 		r.WantBlockedBy(r.RefuseTo("a3@example.com").Quota, "net", time.Minute)
 		r.Sleep(time.Minute)
 		r.SendTo("a3@example.com")
-		// A refusal by the log takes its place out of the network's bucket again.
+		// A refusal by the database takes its place out of the network's bucket again.
 		r.RefuseTo("a3@example.com")
 		r.Sleep(2 * time.Second)
 		r.SendTo("a4@example.com")
@@ -301,7 +302,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 	})
 }
 
-// A send that the log refuses gives its place in a flushed limiter back, also if the limiter hears of it only later.
+// A send that the database refuses gives its place in a flushed limiter back, also if the limiter hears of it only later.
 func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -315,7 +316,7 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
-// A failover that loses the refund of a send that the log refused spends its place again, until it is too old to be under way.
+// A failover that loses the refund of a send that the database refused spends its place again, until it is too old to be under way.
 func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -325,14 +326,14 @@ func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
 		server.Flush()
 		r.RefuseTo(vtest.Ana)
 		r.WantCounted("after the refund", 1)
-		server.FailOver(2) // the refund and the log's history
+		server.FailOver(2) // the refund and the database's history
 		r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 3 8]", time.Minute)
 		r.Sleep(gates.DoubtFor)
 		r.WantQuota("ten seconds later", r.QuotaAt(r.Svc), "[0 4 9]", 49*time.Second)
 	})
 }
 
-// A send that the log admitted alone is recorded with its age, also if the limiter's clock is not the log's.
+// A send that the database admitted alone is recorded with its age, also if the limiter's clock is not the database's.
 func TestWhatTheLogAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {

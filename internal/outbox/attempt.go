@@ -28,7 +28,7 @@ const (
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes the message and sends
-// it. It returns a function that records the outcome, or the postponement, in the log; the caller must call that.
+// it. It returns a function that records the outcome, or the postponement, in the database; the caller must call that.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
@@ -37,7 +37,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	}
 	reason, err := o.stopReason(ctx, set, w.Send)
 	switch {
-	case err != nil: // the log cannot say whether the prefix is paused
+	case err != nil: // the database cannot say whether the prefix is paused
 		return func() { o.postpone(f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"}) }
 	case reason != "":
 		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}) }
@@ -57,7 +57,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 const maxReadAge = 2 * time.Second
 
 // refreshWork returns the flight's work. If the flight waited longer than maxReadAge, it reads the verification again: it may have been
-// approved, canceled or erased meanwhile. If the log fails, the old state is used.
+// approved, canceled or erased meanwhile. If the database fails, the old state is used.
 func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	w := f.work
 	if o.Now().Sub(f.read) < maxReadAge {
@@ -92,7 +92,7 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose or prefix is paused. Empty: it
-// may go out. It reads the pauses of prefixes from the log at each attempt, since they change. Error: of the log.
+// may go out. It reads the pauses of prefixes from the database at each attempt, since they change. Error: of the database.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
 	if s.Suppression != uuid.Nil {
 		return store.ReasonSuppressed, nil
@@ -133,10 +133,11 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 }
 
 // classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
-// writes a carrier's hold to the log at once, and returns a function that records the rest in the log.
+// writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.Logger.Info("delivery attempt failed", "send", w.Send.ID, "request_id", w.Send.RequestID, "attempt", w.Send.Attempt, "server", out.Provider,
+	o.Logger.Info("delivery attempt failed",
+		"send", w.Send.ID, "request_id", w.Send.RequestID, "attempt", w.Send.Attempt, "server", out.Provider,
 		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err)
 	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
@@ -162,7 +163,7 @@ func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Er
 	return func() { o.finish(f, out) }
 }
 
-// recordHold writes a carrier's hold on the recipient to the log, if the failure has one of at least 1 s. It blocks until the log
+// recordHold writes a carrier's hold on the recipient to the database, if the failure has one of at least 1 s. It blocks until the database
 // answers.
 func (o *Outbox) recordHold(w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
@@ -183,8 +184,8 @@ func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.D
 	return store.SuppressAs{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
 }
 
-// awaitReceipt writes to the log that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
-// the log answers.
+// awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
+// the database answers.
 func (o *Outbox) awaitReceipt(w store.Work, r delivery.Receipt) {
 	if o.Receipts == nil || r.ID == "" {
 		return

@@ -1,8 +1,8 @@
-// Package outbox delivers the sends in the log: it queues the rows in flight, composes each message, sends it through a mail server or
+// Package outbox delivers the sends in the database: it queues the rows in flight, composes each message, sends it through a mail server or
 // a carrier, records the outcome, and refunds failed sends in the limiter.
 //
 // Package verification passes it each row that it has just written; the outbox also takes over rows that other replicas left. It uses
-// the log, the limiter, the policies and the providers, not the use cases.
+// the database, the limiter, the policies and the providers, not the use cases.
 package outbox
 
 import (
@@ -25,7 +25,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the log as the outbox needs it. Implementation: sqldb.DB.
+// Store is the database as the outbox needs it. Implementation: sqldb.DB.
 type Store interface {
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
@@ -79,7 +79,7 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the row's instant in the log to the outcome
+	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the row's instant to the outcome
 }
 
 // Config are the outbox's settings.
@@ -103,10 +103,10 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of the queues in memory. Beyond them, work waits in the log, and refunds happen by the end of the window.
+// Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by the end of the window.
 const (
 	MaxFlights  = 2000 // sends of a channel in memory, whose leases are renewed; more than are delivered within one lease
-	MaxOutcomes = 256  // outcomes not yet in the log; so many mails can be sent twice if a process dies while the log is unavailable
+	MaxOutcomes = 256  // outcomes not yet in the database; so many mails can be sent twice if a process dies while the database is unavailable
 
 	refundBatch   = 64  // refunds repeated in one tick
 	takeOverBatch = 500 // rows taken over in one statement
@@ -131,7 +131,7 @@ type Parts struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Notify   func()                            // called after an app's event was written to the log. It must not block
+	Notify   func()                            // called after an app's event was written to the database. It must not block
 }
 
 // Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without reading it back. If that process dies,
@@ -140,16 +140,16 @@ type Parts struct {
 type Outbox struct {
 	Config
 	Parts
-	pending chan struct{} // semaphore: one element for each outcome that is not in the log yet
+	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
 	mu              sync.Mutex
 	flights         map[uuid.UUID]*flight
 	lanes           map[recipient.Channel]*lane
 	syncs           []pendingSync           // changes that the limiter must still get
-	reconciliations []pendingReconciliation // requests to look up in the log
+	reconciliations []pendingReconciliation // requests to look up in the database
 	wake            chan struct{}           // signalled when syncs grows
-	room            chan struct{}           // signalled when memory has room for rows that wait in the log
+	room            chan struct{}           // signalled when memory has room for rows that wait in the database
 	work            sync.WaitGroup
 	failedWrites    int       // since the last warning of them: see warnFailedWrite
 	warned          time.Time // when that warning was logged
@@ -158,7 +158,7 @@ type Outbox struct {
 	halt context.CancelFunc
 
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
-	away            bool      // the log failed at the last tick
+	away            bool      // the database failed at the last tick
 }
 
 // New makes an outbox. Nothing runs in the background until Run.
@@ -205,7 +205,7 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// takeOverIfReady takes over due rows, unless the log is unavailable or was until a moment ago.
+// takeOverIfReady takes over due rows, unless the database is unavailable or was until a moment ago.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
@@ -225,8 +225,8 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After an outage of the log, takeover pauses
-// for one lease, so that delayed outcomes are written first and no mail is sent twice.
+// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After an outage of the database, takeover
+// pauses for one lease, so that delayed outcomes are written first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {

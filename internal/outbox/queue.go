@@ -13,13 +13,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// flight is a row of the log whose lease this process holds.
+// flight is a row of the database whose lease this process holds.
 type flight struct {
 	work    store.Work
 	held    store.Held
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
-	read    time.Time // when the work was read from the log or written to it
+	read    time.Time // when the work was read from the database or written to it
 }
 
 // lane is the queue and the workers of one channel. Each channel has its own lane with its own bounds, so that a carrier that hangs
@@ -29,7 +29,7 @@ type lane struct {
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
 	held    int       // all flights of this channel, queued or at a worker
 	workers int       // running workers
-	behind  bool      // rows wait in the log, since memory was full: see start
+	behind  bool      // rows wait in the database, since memory was full: see start
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -71,7 +71,7 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 }
 
 // start queues a row that this process has just written, and whose lease it holds. If memory is full, it postpones the row, so that any
-// replica with room takes it over. While rows wait in the log, new ones are postponed too, so that the older ones come first.
+// replica with room takes it over. While rows wait in the database, new ones are postponed too, so that the older ones come first.
 func (o *Outbox) start(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,8 +91,8 @@ func (o *Outbox) start(w store.Work) {
 	})
 }
 
-// takeOver leases due rows of the log, which another process left or which waited there, and queues them: for each channel as many as
-// fit in memory. If the log fails, it sets o.away.
+// takeOver leases due rows of the database, which another process left or which waited there, and queues them: for each channel as many as
+// fit in memory. If the database fails, it sets o.away.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, ch := range recipient.Channels() {
 		if err := o.takeOverLane(ctx, o.lanes[ch]); err != nil {
@@ -149,7 +149,7 @@ func (o *Outbox) roomIn(l *lane) int {
 func (o *Outbox) track(w store.Work) *flight {
 	held := store.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	if f, ok := o.flights[w.Send.ID]; ok {
-		// The lease ended while the log was unavailable, and this process took over its own row: the attempt under way
+		// The lease ended while the database was unavailable, and this process took over its own row: the attempt under way
 		// continues under the new number.
 		f.held, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
 		return nil
@@ -171,11 +171,11 @@ func (o *Outbox) enqueue(f *flight) {
 	}
 }
 
-// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while MaxOutcomes outcomes wait for the log.
+// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while MaxOutcomes outcomes wait for the database.
 func (o *Outbox) deliver(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		record := o.attempt(o.base, f)
-		// The next message does not wait until the log has this outcome; but while the log is unavailable, sending stops.
+		// The next message does not wait until the database has this outcome; but while the database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer o.untrack(f)

@@ -65,7 +65,7 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// Sends that memory has no room for wait in the log, queued. They are delivered in turn: a later one does not go first,
+// Sends that memory has no room for wait in the database, queued. They are delivered in turn: a later one does not go first,
 // though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 	slowly(t, 100*time.Millisecond, 10, memory, func(r *vtest.Rig) { // a hundred a second
@@ -94,7 +94,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 	})
 }
 
-// Sends that wait in the log are fetched when there is room, not only at the next tick.
+// Sends that wait in the database are fetched when there is room, not only at the next tick.
 func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
@@ -103,7 +103,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 	})
 }
 
-// While the log takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
+// While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
@@ -157,11 +157,11 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	})
 }
 
-// Memory has room for as many as it is said to have, and the next one waits in the log. While one waits there, a new one does as well, also
-// where there is room again: else the old one might never have its turn.
+// Memory has room for as many as it is said to have, and the next one waits in the database. While one waits there, a new one does as well,
+// also where there is room again: else the old one might never have its turn.
 func TestRoomToTheLast(t *testing.T) {
 	slowly(t, time.Minute, 1, memory, func(r *vtest.Rig) {
-		r.Sleep(500 * time.Millisecond) // between two looks at the log
+		r.Sleep(500 * time.Millisecond) // between two looks at the database
 		ids := r.SendMany(0, memory+1)
 		r.Sleep(time.Minute + time.Millisecond) // one was delivered
 		ids = append(ids, r.SendMany(memory+1, 1)...)
@@ -172,7 +172,7 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
-// While the log takes no outcomes, a line a second says how many writes failed, however many sends wait.
+// While the database takes no outcomes, a line a second says how many writes failed, however many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")
@@ -193,7 +193,7 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 }
 
 // Every message of one channel hangs, far more than there is room for. One of the other channel goes out at once all the same, and so does
-// one that had to wait in the log behind all of them.
+// one that had to wait in the database behind all of them.
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Ask { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Ask { return vtest.TextTo(vtest.NthNumber(n)) }

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// finish writes an outcome to the log, and repeats the write until it succeeds: without the outcome another process would send the message
-// again. It gives up only when the process stops. After the write it refunds a failed send in the limiter, records a rejection there, and
-// wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
+// finish writes an outcome to the database, and repeats the write until it succeeds: without the outcome another process would send the
+// message again. It gives up only when the process stops. After the write it refunds a failed send in the limiter, records a rejection
+// there, and wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
 	event, err := o.Policy.Get().Subscriptions.NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
@@ -51,7 +51,8 @@ func (o *Outbox) postpone(f *flight, p store.Postponement) {
 	})
 }
 
-// retryWrite repeats a write to the log until it succeeds, and returns the write's result. If the process stops first, it returns false.
+// retryWrite repeats a write to the database until it succeeds, and returns the write's result. If the process stops first, it returns
+// false.
 func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), store.CallTimeout)
@@ -69,8 +70,8 @@ func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
 	}
 }
 
-// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second: while the log is unavailable, every
-// flight repeats its write.
+// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second: while the database is unavailable,
+// every flight repeats its write.
 func (o *Outbox) warnFailedWrite(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -27,8 +27,8 @@ func (o *Outbox) recordFailure(s store.Send) {
 	}
 }
 
-// repeatRefunds makes the refunds that are in the log and not yet in the limiter. It stops at the first failure of the limiter. Error: of
-// the log.
+// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at the first failure of the limiter. Error:
+// of the database.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -45,8 +45,8 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	return nil
 }
 
-// refundRow refunds a send in the limiter and confirms that to the log. It refunds only the recipient's buckets, under each policy that
-// the purpose has had, since policies may have changed after the send was counted.
+// refundRow refunds a send in the limiter and confirms that to the database. It refunds only the recipient's buckets, under each policy
+// that the purpose has had, since policies may have changed after the send was counted.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
 	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
@@ -63,13 +63,13 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return buckets
 }
 
-// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the log admitted alone, or a
+// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the database admitted alone, or a
 // failure.
 type pendingSync struct {
 	id      string
 	buckets []string
 	since   time.Time     // when it was queued
-	at      time.Time     // of a send on the log's clock, of a failure on this process's; zero for a refund
+	at      time.Time     // of a send on the database's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
 	mapping string        // by which the bucket of a send was chosen
@@ -98,14 +98,14 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Sco
 	}
 }
 
-// RecordLater queues a send that the log admitted alone: it is recorded in the limiter when that is back.
+// RecordLater queues a send that the database admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow(), mapping: s.Purpose.Mapping})
 }
 
-// recordTakenOver calls RecordLater for a send that this process took over and that the log admitted alone: the process that had the send
-// may have died before it recorded the send in the limiter. It does nothing if the purpose is no longer configured.
+// recordTakenOver calls RecordLater for a send that this process took over and that the database admitted alone: the process that had the
+// send may have died before it recorded the send in the limiter. It does nothing if the purpose is no longer configured.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
 		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
@@ -125,8 +125,8 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
-// replaceUncounted replaces, in list, each event that no longer counts in the log by a refund, and returns these refunds. An administrator
-// may have reset or erased it through another process, after it was recorded in the limiter. Error: of the log.
+// replaceUncounted replaces, in list, each event that no longer counts in the database by a refund, and returns these refunds. An
+// administrator may have reset or erased it through another process, after it was recorded in the limiter. Error: of the database.
 func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
@@ -152,7 +152,7 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 }
 
 // syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an
-// unavailable limiter costs only one query of the log.
+// unavailable limiter costs only one query of the database.
 func (o *Outbox) syncPending(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs
@@ -171,8 +171,8 @@ func (o *Outbox) syncPending(ctx context.Context) {
 	}
 }
 
-// syncBatch makes some pending syncs and returns those that are left. A reset changes the log before the limiter. So if an event no
-// longer counts in the log after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
+// syncBatch makes some pending syncs and returns those that are left. A reset changes the database before the limiter. So if an event no
+// longer counts in the database after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
 func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
 	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
@@ -208,27 +208,27 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	return o.Gate.Record(ctx, quota.History{Bucket: p.buckets[0], Keep: p.keep, Mapping: p.mapping, Events: []quota.Event{event}})
 }
 
-// A request that ended in fault.Unavailable must not count. If the log certainly wrote nothing, its events in the limiter are refunded at
-// once. If the connection broke at the commit, the send may be in the log: it is looked up when the log answers again, and refunded if it
-// has no row.
+// A request that ended in fault.Unavailable must not count. If the database certainly wrote nothing, its events in the limiter are refunded
+// at once. If the connection broke at the commit, the send may be in the database: it is looked up when the database answers again, and
+// refunded if it has no row.
 
-// pendingReconciliation is a request whose row must be looked up when the log answers again.
+// pendingReconciliation is a request whose row must be looked up when the database answers again.
 type pendingReconciliation struct {
 	send         uuid.UUID
 	buckets      map[quota.Scope]string
-	missingSince time.Time // when the log first had no row
+	missingSince time.Time // when the database first had no row
 }
 
 const (
 	// maxReconciliations bounds the list. Further requests are not looked up, so their events count until the window ends.
 	maxReconciliations = 10_000
-	// MissingFor is how long a row must be missing from the log before it counts as never written: the server may still run a
+	// MissingFor is how long a row must be missing from the database before it counts as never written: the server may still run a
 	// transaction whose client is gone, within its own time limits for statements and locks.
 	MissingFor = 10 * time.Second
 )
 
-// ReconcileLater queues a send that the log may or may not have written. When the log answers again, the send is refunded in these
-// buckets if it has no row.
+// ReconcileLater queues a send that the database may or may not have written. When the database answers again, the send is refunded in
+// these buckets if it has no row.
 func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,8 +237,8 @@ func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) 
 	}
 }
 
-// reconcile looks up the queued requests in the log, and refunds those that have been without a row for MissingFor. Others without a row,
-// and all after an error, stay queued.
+// reconcile looks up the queued requests in the database, and refunds those that have been without a row for MissingFor. Others without a
+// row, and all after an error, stay queued.
 func (o *Outbox) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	list := o.reconciliations
@@ -270,7 +270,7 @@ func (o *Outbox) reconcile(ctx context.Context) {
 	o.reconciliations = append(left, o.reconciliations...)
 }
 
-// missingFor returns for how long the log has been known to lack the row.
+// missingFor returns for how long the database has been known to lack the row.
 func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
 	x.missingSince = cmp.Or(x.missingSince, o.Now())
 	return o.Now().Sub(x.missingSince)
@@ -279,7 +279,7 @@ func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
 // maxLookup is how many rows are looked up by one statement.
 const maxLookup = 1000
 
-// writtenRows reads the rows of requests. It pings the log first: that write makes sure that a transaction which SQLite did not commit
+// writtenRows reads the rows of requests. It pings the database first: that write makes sure that a transaction which SQLite did not commit
 // cannot appear later.
 func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)

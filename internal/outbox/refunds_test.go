@@ -104,7 +104,7 @@ func (l *fakeLog) Postpone(context.Context, store.Postponement) (bool, error) { 
 
 func (l *fakeLog) Renew(context.Context, time.Duration, []store.Held) error { return l.call("Renew") }
 
-// idle is an outbox that does not run, between a log and a limiter that note what they are asked for, on a clock that the test moves.
+// idle is an outbox that does not run, between a database and a limiter that note what they are asked for, on a clock that the test moves.
 type idle struct {
 	*Outbox
 	*limiter
@@ -130,7 +130,7 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked compares what the log was asked for, and what the limiter was told, since the last time.
+// asked compares what the database was asked for, and what the limiter was told, since the last time.
 func (r *idle) asked(what string, calls []string, told ...string) {
 	r.Helper()
 	servertest.Same(r.T, what+": calls of the log", fmt.Sprintf("%q", r.log.calls), fmt.Sprintf("%q", calls))
@@ -149,7 +149,7 @@ func (r *idle) flushed() { r.syncPending(r.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
-// sent is a send of the recipient that the log let in alone.
+// sent is a send of the recipient that the database let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
 	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
@@ -331,7 +331,7 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// After an outage of the log its leases are renewed at once, and nothing is taken over for a lease, by a tick or for want of work.
+// After an outage of the database its leases are renewed at once, and nothing is taken over for a lease, by a tick or for want of work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s := newIdle(t)
 	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}

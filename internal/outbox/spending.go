@@ -26,10 +26,10 @@ type ledger interface {
 	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
 
-// Budget charges the cost of text messages to the database before they go to a carrier. Its statement decides, so parallel sends of
+// budget charges the cost of text messages to the database before they go to a carrier. Its statement decides, so parallel sends of
 // all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message,
 // the cost stays charged: a cap is reached early, never late.
-type Budget struct {
+type budget struct {
 	ledger  ledger
 	caps    []SpendCap
 	logger  *slog.Logger
@@ -45,13 +45,13 @@ const (
 )
 
 // NewBudget returns a Budget; stopped is called for each message that a cap refused.
-func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
-	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
+func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
+	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 
 // Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that refunds it. If a cap refuses the message or
 // the database does not answer, nothing is charged: the function is nil and the error says why.
-func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
+func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	charges, names := b.charges(m, cost)
@@ -74,7 +74,7 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 }
 
 // charges returns a charge for each cap, and the caps' names by account.
-func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
+func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
 	var all []store.Charge
 	names := map[string]string{}
 	for _, c := range b.caps {
@@ -92,7 +92,7 @@ func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 }
 
 // refund refunds a charge. If the database fails, the amount stays spent.
-func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
+func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.UndoCharges(ctx, spent); err != nil {
@@ -101,7 +101,7 @@ func (b *Budget) refund(ctx context.Context, spent []store.Spent) {
 }
 
 // logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may repeat.
-func (b *Budget) logOnce(key string, level slog.Level, what, account string) {
+func (b *budget) logOnce(key string, level slog.Level, what, account string) {
 	b.mu.Lock()
 	known := b.told[key]
 	if len(b.told) >= maxTold {

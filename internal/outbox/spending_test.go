@@ -11,7 +11,7 @@ import (
 
 // Each app and each country has an account of its own, and all messages have one together.
 func TestAccountsOfCaps(t *testing.T) {
-	b := &Budget{caps: []SpendCap{
+	b := &budget{caps: []SpendCap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 1}, {Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 2},
 		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 3},
 	}}

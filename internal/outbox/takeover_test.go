@@ -100,8 +100,8 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	})
 }
 
-// The mail is out, and the log is away: no process sends it again, however long that lasts. The outcome is written within a second
-// once the log is back.
+// The mail is out, and the database is away: no process sends it again, however long that lasts. The outcome is written within a second
+// once the database is back.
 func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -118,7 +118,7 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	})
 }
 
-// A send that the log admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
+// A send that the database admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
 func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

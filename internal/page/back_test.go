@@ -53,8 +53,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	shows(t, get(t, w, "?return_url=https://app.example"), "ask") // another visit is not the old approval
 }
 
-// A return_url that the app does not allow is explained to the person in the person's words, and to the operator in the log, without the
-// address's path and query.
+// A return_url that the app does not allow is explained to the person in the person's words, and to the operator in the log, without
+// the address's path and query.
 func TestABadLinkIsExplained(t *testing.T) {
 	w := mailed(t)
 	for query, origin := range map[string]string{

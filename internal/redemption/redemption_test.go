@@ -114,7 +114,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	})
 }
 
-// The log that is away, or that took the redemption unheard: the same request again is told the address.
+// The database that is away, or that took the redemption unheard: the same request again is told the address.
 func TestRedeemWithoutTheLog(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}

@@ -155,7 +155,7 @@ func TestDistinctRecipients(t *testing.T) {
 	}
 }
 
-// hung is a log that takes a batch and does not answer.
+// hung is a database that takes a batch and does not answer.
 type hung struct{ taken, release chan struct{} }
 
 func (h hung) Refused(context.Context, []store.Send) error {
@@ -164,7 +164,7 @@ func (h hung) Refused(context.Context, []store.Send) error {
 	return nil
 }
 
-// An administrator who has refusals written before an erasure is not held up by a log that hangs.
+// An administrator who has refusals written before an erasure is not held up by a database that hangs.
 func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
 	log := hung{make(chan struct{}), make(chan struct{})}
 	r := New(log, time.Now, slog.New(slog.DiscardHandler))

@@ -1,7 +1,7 @@
 // Package sms hands one text message to a carrier by HTTP and says what is known about it afterwards, in the classes of
 // package delivery: rejected, temporary (certainly not accepted), or unknown.
 //
-// It stands where SMTP stands for mail: the text is rendered and its row is in the log before Send is called; the caller
+// It stands where SMTP stands for mail: the text is rendered and its row is in the database before Send is called; the caller
 // writes the outcome, refunds, and retries. Nothing here retries a message that a carrier may have seen, keeps a queue, or
 // logs.
 //

@@ -154,7 +154,7 @@ const MaxBacklog = 100_000
 // Backlog are the sends of a channel without an outcome: those that wait, and those at a mail server or carrier.
 type Backlog struct {
 	Sends int
-	Age   time.Duration // of the oldest, on the log's clock
+	Age   time.Duration // of the oldest, on the database's clock
 }
 
 // Pool is the state of a pool of connections.
@@ -215,7 +215,7 @@ type CheckRequest struct {
 // Checked is the result of a check.
 type Checked struct {
 	Verification Verification // as the check left it
-	Now          time.Time    // of the check, on the log's clock
+	Now          time.Time    // of the check, on the database's clock
 	Counted      bool         // false: the verification was not pending, or its recipient is locked out
 	Approved     bool         // by this check: the code was right
 	Event        NewEvent     // written with the approval; zero: none

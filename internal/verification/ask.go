@@ -211,7 +211,7 @@ const (
 )
 
 // isKnown reports whether a browser presents a token of this app and address whose verification was approved, at most KnownFor ago, and
-// still has its address. It reads at most one verification, and none without a token that fits; if the log does not answer, it
+// still has its address. It reads at most one verification, and none without a token that fits; if the database does not answer, it
 // returns false.
 func (s *Service) isKnown(ctx context.Context, a asked) bool {
 	for _, token := range a.Known {
@@ -285,7 +285,7 @@ func (a asked) holderHash() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// row returns the fields of the log's row that an admitted and a refused request share.
+// row returns the fields of the database's row that an admitted and a refused request share.
 func (a asked) row() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),

@@ -22,10 +22,10 @@ type CheckResult struct {
 	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 }
 
-// Check compares a typed code with a verification's code and approves it if they are equal. The log counts the check and approves in one
-// transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound,
-// *TooManyChecksError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
+// one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
+// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
+// fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckResult, error) {
 	taken, err := s.takeNetworks(ctx, c, id, typed)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	return s.approved(c, checked), nil
 }
 
-// judge returns the function by which the log learns whether a typed code is right. It fails as Check does, and with fault.Unavailable if
-// the code cannot be derived.
+// judge returns the function by which the database learns whether a typed code is right. It fails as Check does, and with fault.Unavailable
+// if the code cannot be derived.
 func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
 		entered, err := s.normalize(c, v, typed)

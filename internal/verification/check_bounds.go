@@ -14,9 +14,9 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the log, together with the check (gate.FailureLimit), separately for each class of
-// callers. Of the client's networks: in the limiter, before the comparison, and refunded unless the code was wrong. Of the app: in the
-// limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// Failed checks have three bounds. Of the recipient: in the database, together with the check (gate.FailureLimit), separately for each
+// class of callers. Of the client's networks: in the limiter, before the comparison, and refunded unless the code was wrong. Of the app: in
+// the limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworks counts a check as failed for the client's networks, before the comparison, and returns the request, for a refund. It counts
 // nothing for a caller without an address, and for a check that will not be counted. Errors: *fault.InvalidError, *TooManyChecksError,
@@ -74,14 +74,15 @@ func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
 	r := s.wrongCode(app, ch)
 	switch d, err := s.takeAsNew(ctx, &r); {
-	case err != nil: // the check is counted in the log, and its result is known
+	case err != nil: // the check is counted in the database, and its result is known
 		s.Logger.Error("could not count wrong code for app", "error", err)
 	case !d.Admitted:
 		s.countCheckOverBound(ch, app)
 	}
 }
 
-// lockoutError returns the *TooManyChecksError for a check that the log refused because of a lockout. It caches and records the lockout.
+// lockoutError returns the *TooManyChecksError for a check that the database refused because of a lockout. It caches and records the
+// lockout.
 func (s *Service) lockoutError(c Caller, checked store.Checked) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")

@@ -118,7 +118,7 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	})
 }
 
-// A check of an unknown ID goes to the log as often as one of a known ID does, so that its time does not tell which it is.
+// A check of an unknown ID goes to the database as often as one of a known ID does, so that its time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		log := &disturbed{DB: r.Store}
@@ -247,7 +247,8 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the log and the limiter as often as a check that compares.
+// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the database and the limiter as often as a check
+// that compares.
 func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID

@@ -16,7 +16,7 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 	return quota.NewMemory(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }, "redis"), offset
 }
 
-// A limiter whose clock jumps ahead lets in too early; the log does not, and the answer tells the log's wait.
+// A limiter whose clock jumps ahead lets in too early; the database does not, and the answer tells the database's wait.
 func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 	vtest.EachInBubble(t, map[string]bool{"taught": true, "not to be taught": false}, nil, func(r *vtest.Rig, teachable bool) {
 		memory, offset := skewed()
@@ -35,8 +35,8 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 	})
 }
 
-// Every wait that is told after a step of the limiter's clock is that of the log: a send 1 µs before its end is refused, and one at its end is
-// admitted. It is the same whether a refusal, a look or an admitted send tells it, and when the clock goes back.
+// Every wait that is told after a step of the limiter's clock is that of the database: a send 1 µs before its end is refused, and one at
+// its end is admitted. It is the same whether a refusal, a look or an admitted send tells it, and when the clock goes back.
 func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 	steps := map[string][]time.Duration{}
 	for _, by := range []time.Duration{-25 * time.Hour, -time.Hour, -300 * time.Second, -30 * time.Second, -5 * time.Second, 5 * time.Second, 300 * time.Second,
@@ -93,7 +93,7 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 	}
 }
 
-// What has left by the log's clock has left, also where the limiter's clock was set back and an admitted send is the first to tell.
+// What has left by the database's clock has left, also where the limiter's clock was set back and an admitted send is the first to tell.
 func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
 	setBack := func(r *vtest.Rig, by, then time.Duration) {
 		server := vtest.NewFakeRedis("redis")
@@ -131,7 +131,7 @@ func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	})
 }
 
-// The history that the log teaches is placed by its ages on the limiter's clock, also where the log sees that clock
+// The history that the database teaches is placed by its ages on the limiter's clock, also where the database sees that clock
 // corrected.
 func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
@@ -156,7 +156,7 @@ func (h hasty) Take(ctx context.Context, r quota.Request) (quota.Decision, error
 	return d, err
 }
 
-// Where the limiter knows of more than the log does, its wait is the longer one, and is told.
+// Where the limiter knows of more than the database does, its wait is the longer one, and is told.
 func TestTheLongerWaitIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		memory := quota.NewMemory(time.Now, "redis")

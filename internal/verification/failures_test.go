@@ -111,7 +111,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 	})
 }
 
-// Right codes, ended ones and checks that the log did not take leave no failure behind.
+// Right codes, ended ones and checks that the database did not take leave no failure behind.
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
@@ -158,7 +158,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 	})
 }
 
-// Without the limiter the log goes on alone: codes can be checked, and the recipient's bound holds.
+// Without the limiter the database goes on alone: codes can be checked, and the recipient's bound holds.
 func TestChecksWithoutTheLimiter(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		r.LoseLimiter()

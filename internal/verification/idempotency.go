@@ -17,10 +17,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key runs once. The key is claimed in the log before the gates decide, and the claim fixes the ID of the
-// send, by which both gates recognize the send. A refusal releases the key, so that the caller may try again after the wait. So does an
-// outage after which the log certainly has no row, if the log can take the release. After an outage that may have written the send, the
-// next request with the key continues with the same send ID.
+// A request with an idempotency key runs once. The key is claimed in the database before the gates decide, and the claim fixes the ID of
+// the send, by which both gates recognize the send. A refusal releases the key, so that the caller may try again after the wait. So does an
+// outage after which the database certainly has no row, if the database can take the release. After an outage that may have written the
+// send, the next request with the key continues with the same send ID.
 
 // KeyLife is how long an idempotency key is kept.
 const KeyLife = 24 * time.Hour

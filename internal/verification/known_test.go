@@ -28,7 +28,7 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 }
 
 // A token is good for the app and address of its verification, for 90 days, until that is erased, and while its key is in the ring. In
-// doubt the browser is unknown. The log is asked for the verification of a token that fits, and for nothing else.
+// doubt the browser is unknown. The database is asked for the verification of a token that fits, and for nothing else.
 func TestKnownBrowsers(t *testing.T) {
 	roomy := vtest.WithReserve(map[string]int{"hour": 900}, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { roomy(s); s.Tick = 24 * time.Hour }, func(r *vtest.Rig) {
@@ -97,8 +97,8 @@ func TestKnownBrowsers(t *testing.T) {
 }
 
 // Strangers from 50 networks use up every limit and every try of a recipient, for a day and two hours, with the default policy and its
-// reserve. A back end and a known browser each send within 60 s and get in, also while the limiter is away, and no window of the log has
-// more than 1, 5, 10.
+// reserve. A back end and a known browser each send within 60 s and get in, also while the limiter is away, and no window of the database
+// has more than 1, 5, 10.
 func TestStrangersStopNobody(t *testing.T) {
 	builtIn := vtest.WithReserve(map[string]int{"hour": 1, "day": 2}, func(*vtest.Settings) {})
 	for _, guessing := range []bool{false, true} {

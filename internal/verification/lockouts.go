@@ -25,8 +25,8 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches lockouts that the log reported, for a few seconds. So repeated requests during a lockout are refused before the limiter
-// counts them: else each would use the recipient's quota, which other callers need, until the log refuses it.
+// lockouts caches lockouts that the database reported, for a few seconds. So repeated requests during a lockout are refused before the
+// limiter counts them: else each would use the recipient's quota, which other callers need, until the database refuses it.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]knownLockout
@@ -71,7 +71,7 @@ func (a asked) lockoutKey(class store.Class) lockoutKey {
 }
 
 // cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 if a resend
-// names a verification of another class: only the log knows whether that code or a new one will be sent.
+// names a verification of another class: only the database knows whether that code or a new one will be sent.
 func (s *Service) cachedLockout(a asked) time.Duration {
 	if a.join != "" && a.joinClass != a.class {
 		return 0

@@ -42,7 +42,7 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 		r.Want("the wait", fifth(), "23h10m0s")
 		r.Sleep(time.Second)
 		r.Want("a second later", fifth(), "23h9m59s")
-		r.Sleep(verification.LockoutRemembered) // so that the log decides
+		r.Sleep(verification.LockoutRemembered) // so that the database decides
 		fifth()
 		for range 4 { // none of these refusals took a place of the back end's
 			own := r.SendTo(vtest.Ana)
@@ -249,7 +249,7 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	})
 }
 
-// A check that meets a lockout is told a wait. Sends know of it then, and do not ask the log again.
+// A check that meets a lockout is told a wait. Sends know of it then, and do not ask the database again.
 func TestACheckMeetsALockout(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		var ids []string

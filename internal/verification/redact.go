@@ -34,9 +34,8 @@ type Sends struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is RedactQuota, on the log's clock. chain are the IDs of the verification that the caller names and of those that it replaces;
-// none: it names none.
-// If the log does not answer, a browser is told what one without a verification is told.
+// redact is RedactQuota, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
+// replaces; none: it names none. If the database does not answer, a browser is told what one without a verification is told.
 func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decision, c Caller, state State, chain []string) quota.Decision {
 	var sends Sends
 	if c.Kind != Secret && len(chain) > 0 {
@@ -92,7 +91,7 @@ func (k Sends) state(actual quota.State, at time.Time) quota.State {
 	ends := at.Add(actual.RetryAfter)
 	switch {
 	case told.RetryAfter > 0 && told.RetryAfter == actual.RetryAfter,
-		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the log decides too
+		told.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database decides too
 		return told
 	case actual.RetryAfter == 0:
 		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)

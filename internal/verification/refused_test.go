@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// One address over its limit asks for codes for as many strangers as it can: that does not fill the log, every request is counted, and
+// One address over its limit asks for codes for as many strangers as it can: that does not fill the database, every request is counted, and
 // support finds the first of them. TestRefusalsAreBoundedAndCounted bounds the memory.
 func TestStrangersDoNotFillTheLog(t *testing.T) {
 	const strangers = 2000
@@ -186,7 +186,7 @@ func TestFailuresThatAreOnlyObserved(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, observed, func(r *vtest.Rig) {
 		r.FailSends(3)
-		r.EmptyLimiter() // the log does not decide it either
+		r.EmptyLimiter() // the database does not decide it either
 		r.FailSends(1)
 		r.WantObserved(nil, nil, []string{"failures"}, nil)
 		r.WantQuota("a look", r.QuotaOf(""), "[1000]", 0)

@@ -53,8 +53,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 	return answer, err
 }
 
-// decide runs the steps of a send: carrier hold and lockout, limiter, log, outbox. If the client hangs up, the steps still run, so that
-// no send is counted and not delivered; only the wait for the outcome ends.
+// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. If the client hangs up, the steps still run, so
+// that no send is counted and not delivered; only the wait for the outcome ends.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
 	if answer, err := s.refuseIfHeld(ctx, a); answer != nil {
@@ -63,7 +63,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, &a, c)
 	if err == nil && !decision.Admitted {
-		if decision, err = s.completeVisibleRefusal(ctx, a, decision); err == nil && decision.Allowed() { // the log has corrected the limiter
+		if decision, err = s.completeVisibleRefusal(ctx, a, decision); err == nil && decision.Allowed() { // the database corrected the limiter
 			decision, err = s.takeQuota(ctx, &a, c)
 		}
 	}
@@ -126,8 +126,8 @@ func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decis
 	return d, err
 }
 
-// writeSend decides and writes the send in the log, the second gate. After an error it queues a refund or, if the log may have written
-// the send, a later look-up. Errors: fault.Unavailable, fault.Uncertain.
+// writeSend decides and writes the send in the database, the second gate. After an error it queues a refund or, if the database may have
+// written the send, a later look-up. Errors: fault.Unavailable, fault.Uncertain.
 func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
@@ -180,7 +180,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: a.purpose.Policy}, nil
 }
 
-// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the log's.
+// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the database's.
 func sendEvent(s store.Send, clock string) quota.Event {
 	if clock == store.LogClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
@@ -188,8 +188,8 @@ func sendEvent(s store.Send, clock string) quota.Event {
 	return quota.Event{ID: string(s.ID[:]), At: s.TakenAt}
 }
 
-// refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the log decided alone. If
-// the read fails, it returns old.
+// refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the database decided alone.
+// If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
 	d, err := s.Gate.PeekAfterSend(ctx, a.subject, old)
 	if err == nil && old.Clock != store.LogClock {
@@ -201,8 +201,8 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 	return d
 }
 
-// completeVisibleRefusal completes a refusal by the limiter from the log, if the caller sees the recipient's rules; see
-// gates.Gate.CompleteFromLog. Error: fault.Unavailable if the log does not answer, since only it knows how long to wait.
+// completeVisibleRefusal completes a refusal by the limiter from the database, if the caller sees the recipient's rules; see
+// gates.Gate.CompleteFromLog. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
 func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) (quota.Decision, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
 		return d, nil
@@ -210,7 +210,7 @@ func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.D
 	return s.Gate.CompleteFromLog(ctx, a.subject, d)
 }
 
-// refusedByLog records and answers a send that the limiter admitted and the log refused. It removes the send from the limiter.
+// refusedByLog records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
 func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, begun store.Begun) Answer {
 	d, giveBack := s.Gate.RevertOverruled(ctx, a.subject, c.send, taken, begun)
 	if giveBack {
@@ -271,8 +271,8 @@ func (a asked) codeLength() int {
 // CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.
 const CarrierRule = "carrier"
 
-// carrierHold returns the hold that the log has on a text message's recipient, during which the carrier would refuse messages to it. It is
-// returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
+// carrierHold returns the hold that the database has on a text message's recipient, during which the carrier would refuse messages to it.
+// It is returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
 func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil

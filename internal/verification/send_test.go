@@ -189,7 +189,7 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A send of which the log could not say whether it was written is looked up once the log answers. There is no row: the place
+// A send of which the database could not say whether it was written is looked up once the database answers. There is no row: the place
 // comes back, in process and in the limiter, whose bucket is marked as complete.
 func TestUncertainSendIsLookedUp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
@@ -200,7 +200,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
 		r.Sleep(20 * time.Second)
 		r.MendStore()
-		r.RefuseTo(vtest.Ana) // the log has not been asked yet
+		r.RefuseTo(vtest.Ana) // the database has not been asked yet
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana) // a transaction may still be under way
 		r.Sleep(outbox.MissingFor)
@@ -220,7 +220,7 @@ func TestUncertainSendThatWasWritten(t *testing.T) {
 	})
 }
 
-// A failure says whether the request may count: a send that the log may have taken, a try that it has counted or may have.
+// A failure says whether the request may count: a send that the database may have taken, a try that it has counted or may have.
 func TestFailuresSayWhatMayCount(t *testing.T) {
 	for _, c := range []struct {
 		method  string

@@ -84,8 +84,8 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	}
 }
 
-// The deliverer of events is woken when an event is in the log; and an answer of the log that was lost, which is asked again, leaves
-// one event.
+// The deliverer of events is woken when an event is in the database; and an answer of the database that was lost, which is asked again,
+// leaves one event.
 func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		woken := 0

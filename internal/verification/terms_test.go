@@ -37,7 +37,7 @@ func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 	})
 }
 
-// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it through the log.
+// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it through the database.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -150,7 +150,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	}
 }
 
-// Requests while terms change all the time: each goes by one of them, and the log holds no more than the wider allows. With -race
+// Requests while terms change all the time: each goes by one of them, and the database holds no more than the wider allows. With -race
 // this also shows that what is written is not read meanwhile.
 func TestRequestsWhileTermsChange(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
@@ -215,8 +215,8 @@ func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
 	})
 }
 
-// A limiter that starts with the process counts for an observing rule what the log has for as long as that rule looks back. The log does
-// not decide such a rule, also where a limiter that forgot all asks it.
+// A limiter that starts with the process counts for an observing rule what the database has for as long as that rule looks back. The
+// database does not decide such a rule, also where a limiter that forgot all asks it.
 func TestRebuildForObservingRules(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -27,7 +27,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is the log for the use cases. Implementation: sqldb.DB.
+// Store is the database for the use cases. Implementation: sqldb.DB.
 type Store interface {
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
@@ -50,8 +50,8 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
-	RecordLater(s policy.Subject, id string, at time.Time)                    // records in the limiter a send that the log admitted alone
-	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the log turns out to have no row of it
+	RecordLater(s policy.Subject, id string, at time.Time)                    // records in the limiter a send that the database admitted alone
+	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the database has no row of it
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
@@ -93,7 +93,7 @@ type Parts struct {
 	Lease    time.Duration // lease of a row that Begin writes; must be the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
-	Notify   func() // called after an app's event was written to the log. It must not block
+	Notify   func() // called after an app's event was written to the database. It must not block
 }
 
 // Service runs the use cases. Safe for concurrent use.

@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// State is the state of a verification. It is computed from its row and the log's clock, and not stored.
+// State is the state of a verification. It is computed from its row and the database's clock, and not stored.
 type State string
 
 // The states of a verification.
@@ -38,7 +38,7 @@ type View struct {
 	ExpiresAt         time.Time
 	AttemptsRemaining int
 	Send              SendView
-	Now               time.Time  // on the log's clock
+	Now               time.Time  // on the database's clock
 	Recipient         string     // hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was erased
 	Test              bool       // a test recipient: nothing is sent, and its code is configured
 	Code              code.Shape // length and alphabet of the code, for the page's input
@@ -48,7 +48,7 @@ type View struct {
 type SendView struct {
 	ID           string
 	Number       int
-	Status       store.Status // Undelivered also for a mail that bounced for good, of which the log has Sent or Unknown
+	Status       store.Status // Undelivered also for a mail that bounced for good, of which the database has Sent or Unknown
 	Final        bool         // the status does not change any more
 	Reason       string       // with Failed and Unknown; for secret keys and the administrator
 	Counts       bool         // it holds its place in the recipient's quota
@@ -59,7 +59,7 @@ type SendView struct {
 	ProviderCode string
 }
 
-// StateOf returns the state of a verification at an instant of the log's clock.
+// StateOf returns the state of a verification at an instant of the database's clock.
 func StateOf(v store.Verification, now time.Time) State {
 	switch {
 	case !v.ApprovedAt.IsZero():

@@ -114,7 +114,7 @@ func (c *Codes) change(set func()) {
 // Erase deletes every verification, as expiry does. The limiter keeps its counts.
 func (c *Codes) Erase() { c.change(func() { clear(c.byID) }) }
 
-// SetDown sets whether the log is unreachable: Send, Get and Check then fail with fault.Unavailable and change nothing.
+// SetDown sets whether the database is unreachable: Send, Get and Check then fail with fault.Unavailable and change nothing.
 func (c *Codes) SetDown(down bool) { c.change(func() { c.down = down }) }
 
 // LockOut makes later sends and checks fail because of too many wrong codes.

@@ -34,8 +34,8 @@ func failedTries(t store.Verification) int {
 	return max(0, n)
 }
 
-// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of all classes; now is on the log's clock.
-// The caller writes the check if it is Counted, and the approval and the event if it is Approved. Errors: those of Judge.
+// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of all classes; now is on the database's
+// clock. The caller writes the check if it is Counted, and the approval and the event if it is Approved. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification, now time.Time) (d store.Checked, err error) {
 	d = store.Checked{Verification: v, Now: now}
 	if Pending(v, now) {

@@ -1,5 +1,5 @@
-// Package gate makes the log's decisions: whether the rules on a recipient admit a send, which verification the send joins, and whether
-// the recipient is locked out after failed checks. It reads no database; postgres and sqlite pass it the rows as Facts.
+// Package gate makes the database's decisions: whether the rules on a recipient admit a send, which verification the send joins, and
+// whether the recipient is locked out after failed checks. It reads no database; postgres and sqlite pass it the rows as Facts.
 package gate
 
 import (
@@ -28,7 +28,7 @@ type Decision struct {
 	Joined bool // the send joins an existing verification
 }
 
-// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the lockout. now is on the log's clock. An
+// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the lockout. now is on the database's clock. An
 // admitted send joins a verification or opens one. Decide changes nothing; the caller writes the rows. For a send that has a row
 // already, call AnswerRepeated instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
@@ -57,7 +57,7 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	return newVerification(in, now), false
 }
 
-// MaxRowAge returns how old, by the log's clock, a row can be that still counts for the intent.
+// MaxRowAge returns how old, by the database's clock, a row can be that still counts for the intent.
 func MaxRowAge(in store.Intent) time.Duration {
 	return quota.LongestKeep(in.Rules) + store.MaxClockSkew
 }
@@ -83,8 +83,9 @@ type CountedSend struct {
 	Verification string // ID; only read for a history
 }
 
-// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the log's clock differs by at
-// most store.MaxClockSkew; else that on the log's clock. If the log's clock was set back, it may be negative; such a row counts.
+// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the database's clock differs by
+// at most store.MaxClockSkew; else that on the database's clock. If the database's clock was set back, it may be negative; such a row
+// counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock && (limited-logged).Abs() <= store.MaxClockSkew {
@@ -106,8 +107,8 @@ func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []C
 	return events
 }
 
-// decisionTime returns the time at which the intent is decided: TakenAt, but at most store.MaxClockSkew after the log's now. Only rules by
-// calendar period need it; the others compare ages.
+// decisionTime returns the time at which the intent is decided: TakenAt, but at most store.MaxClockSkew after the database's now. Only
+// rules by calendar period need it; the others compare ages.
 func decisionTime(in store.Intent, now time.Time) time.Time {
 	if at := takenAt(in, now); at.Before(now.Add(store.MaxClockSkew)) {
 		return at
@@ -115,7 +116,7 @@ func decisionTime(in store.Intent, now time.Time) time.Time {
 	return now.Add(store.MaxClockSkew)
 }
 
-// takenAt returns the intent's TakenAt, or now, the log's time, if no limiter counted the send.
+// takenAt returns the intent's TakenAt, or now, the database's time, if no limiter counted the send.
 func takenAt(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.LogClock {
 		return now

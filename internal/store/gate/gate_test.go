@@ -31,7 +31,7 @@ func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.I
 	return in
 }
 
-// A limiter's clock is believed where a row has it too and the log's age differs by a second at most.
+// A limiter's clock is believed where a row has it too and the database's age differs by a second at most.
 func TestDecideOnALimitersClock(t *testing.T) {
 	row := func(taken, logged time.Duration) CountedSend {
 		return CountedSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}

@@ -17,7 +17,7 @@ import (
 	"sendcode/quota"
 )
 
-// betweenFixture is a log on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
+// betweenFixture is a database on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, log, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -29,7 +29,7 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, log, other *
 	return storetest.NewFixture(log).Beside(other), log, other
 }
 
-// once has the next Begin of a log followed by a call, between its trips.
+// once has the next Begin of a database followed by a call, between its trips.
 func once(log *DB, then func()) {
 	var done atomic.Bool
 	log.between = func() {
@@ -94,7 +94,7 @@ func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
 	return err
 }
 
-// waits says whether a lock is waited for in the log's database.
+// waits says whether a lock is waited for in the database.
 func waits(t *testing.T, log *DB) (waiting bool) {
 	t.Helper()
 	storetest.OK(t, log.pool.QueryRow(t.Context(), `
@@ -158,11 +158,11 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 	}
 }
 
-// The program's clock an hour off in either direction changes nothing: ages are those of the log's clock, or the limiter's.
+// The program's clock an hour off in either direction changes nothing: ages are those of the database's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, log, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
-		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the log's clock is
+		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the database's clock is
 		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
 		in := f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now()}, off))
 		first := f.Admit(t, in)

@@ -81,7 +81,7 @@ func (c noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) er
 	return c.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
 }
 
-// statsEqualRows asks each question of the log and of its rows alone.
+// statsEqualRows asks each question of the database and of its rows alone.
 func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
 	rows := &sqldb.DB{Engine: uncounted{f.Engine.(*DB)}}

@@ -90,7 +90,7 @@ func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	})
 }
 
-// begin starts a transaction and reads the log's clock, in one round trip.
+// begin starts a transaction and reads the database's clock, in one round trip.
 func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -145,7 +145,7 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 	return nil
 }
 
-// Clock returns the time on the log's clock.
+// Clock returns the time on the database's clock.
 func (p *DB) Clock(ctx context.Context) (time.Time, error) {
 	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
 }

@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
+// faultFixture is a database on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
 // tests take to look for who waits, not for the second that is the service's, or as long as is given.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()

@@ -133,7 +133,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 	}
 }
 
-// entriesRead is how many entries of the indexes of sends were read so far, once the connections of the log have reported theirs.
+// entriesRead is how many entries of the indexes of sends were read so far, once the connections of the database have reported theirs.
 func entriesRead(t *testing.T, admin *pgx.Conn, log *DB) (n int64) {
 	t.Helper()
 	for _, c := range append(log.pool.AcquireAllIdle(t.Context()), log.lookers.AcquireAllIdle(t.Context())...) {

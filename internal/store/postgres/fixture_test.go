@@ -84,7 +84,7 @@ func makeAppRole(t *testing.T) {
 // enable_seqscan off a table without an index costs 10^10, beside which the planner takes any other scan for free.
 const testClockSQL = "(SELECT test_now())"
 
-// newPostgresFixture opens two replicas on a database whose log has the clock and the partitions of tests.
+// newPostgresFixture opens two replicas on a database that has the clock and the partitions of tests.
 func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 	t.Helper()
 	return postgresFixture(t, newTestSchema(t, role...), role...)

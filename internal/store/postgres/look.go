@@ -28,7 +28,7 @@ const (
 type looking = batch.Call[sqldb.Look, sqldb.Looked]
 
 // lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification.
-// Its first row has the log's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
+// Its first row has the database's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
 // partitions.
 const lookSQL = `
 WITH clock AS MATERIALIZED (
@@ -84,8 +84,8 @@ func (p *DB) look(looks []*looking) {
 	}
 }
 
-// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the log's clock is not within the bounds that it
-// assumed.
+// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the database's clock is not within the bounds that
+// it assumed.
 func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []sqldb.Looked, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *looking) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {

@@ -55,7 +55,7 @@ func (m *model) read(*rapid.T) {
 	}
 }
 
-// mark is a place in the log, or none.
+// mark is a place in the database, or none.
 func (m *model) mark() *store.Mark {
 	if m.number("page", 0, 2) > 0 {
 		return nil
@@ -102,7 +102,7 @@ func (m *model) readFiltered() {
 	}
 }
 
-// invariant: after every step the whole log is the same.
+// invariant: after every step the whole database is the same.
 func (m *model) invariant(*rapid.T) {
 	m.same("suppressions", func(f *storetest.Fixture) []any {
 		return answers(f.Suppressions(m.ctx, store.SuppressionFilter{Limit: store.MaxPage}))

@@ -24,7 +24,7 @@ import (
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
 	log := f.Engine.(*DB)
-	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
+	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the database's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
 	back := func() { log.overdue.marks = nil }
 	start := f.Now
@@ -53,7 +53,7 @@ type model struct {
 	*rapid.T
 	ctx        context.Context
 	twin, real *storetest.Fixture
-	back       func() // to call when the log's clock goes back
+	back       func() // to call when the database's clock goes back
 	intents    []store.Intent
 	sends      []uuid.UUID // refusals too
 	refusals   []uuid.UUID

@@ -88,7 +88,7 @@ type overdue struct {
 }
 
 type overdueMark struct {
-	now   time.Time // of the last search, on the log's clock
+	now   time.Time // of the last search, on the database's clock
 	whole time.Time // of the last search from the oldest on
 	empty bool      // the last search took all rows that were due
 }

@@ -42,8 +42,8 @@ type DB struct {
 	overdue overdue // up to where TakeOver has searched
 	between func()  // tests only: called between the two trips of a Begin or a Check; nil: not called
 
-	now  string       // SQL expression for the log's time
-	seen atomic.Int64 // the last time that the log's clock showed, µs since 1970; see boundsOf
+	now  string       // SQL expression for the database's time
+	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see boundsOf
 
 	committed atomic.Pointer[sqldb.Commit]
 }
@@ -97,7 +97,7 @@ func Open(ctx context.Context, url, role string) (*DB, error) {
 	return openAt(ctx, url, serverClock, role)
 }
 
-// openAt is Open with now, an SQL expression, as the log's clock; tests set another one.
+// openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, Native: p}
@@ -115,7 +115,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	return p, nil
 }
 
-// openPools opens the pools, checks the server and its schema, and returns the log's time. After an error some pools may be open.
+// openPools opens the pools, checks the server and its schema, and returns the database's time. After an error some pools may be open.
 func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, err error) {
 	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
 		return now, err
@@ -315,6 +315,6 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sql returns the statement with the SQL expression that reads the log's clock in place of @now: the database server's, unless a test sets
-// another.
+// sql returns the statement with the SQL expression that reads the database's clock in place of @now: the database server's, unless a test
+// sets another.
 func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }

@@ -31,7 +31,7 @@ type cuts struct {
 	spared  int  // with cutAny: how often the client says something before
 }
 
-// proxy stands between a log and its database, and makes the cuts that it is armed with.
+// proxy stands between a store and its database, and makes the cuts that it is armed with.
 type proxy struct {
 	listener net.Listener
 	target   string

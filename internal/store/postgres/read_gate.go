@@ -79,8 +79,8 @@ func triedSQL(of, now string) string {
 
 // gateSQL reads all facts by which a batch is decided, as rows of several kinds. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
-// partition. The bounds on IDs ($10 to $13) let Postgres skip partitions; $10 and $11 leave out no row that counts, if the log's clock is
-// where boundsOf assumes it.
+// partition. The bounds on IDs ($10 to $13) let Postgres skip partitions; $10 and $11 leave out no row that counts, if the database's clock
+// is where boundsOf assumes it.
 var gateSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
@@ -184,7 +184,7 @@ func (v *gateView) addRow(r gateRow) {
 	}
 }
 
-// readGateView reads the rows of gateSQL for n calls. It fails if the log's clock is not among them.
+// readGateView reads the rows of gateSQL for n calls. It fails if the database's clock is not among them.
 func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
@@ -269,7 +269,7 @@ func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true
 
 // bounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
 type bounds struct {
-	from, to         time.Time // assumed range of the log's time; if it is outside, the batch is read again
+	from, to         time.Time // assumed range of the database's time; if it is outside, the batch is read again
 	first, last      uuid.UUID // range of the rows that may count
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
@@ -277,8 +277,8 @@ type bounds struct {
 // clockBack is how far the log's clock may be set back so that rows logged before still count.
 const clockBack = 31 * 24 * time.Hour
 
-// boundsOf returns the ranges of IDs that a batch needs if the log's clock is at most an hour before and a day after near. The
-// range of rows that may count reaches a month past that, since rows of the log's future count if its clock was set back.
+// boundsOf returns the ranges of IDs that a batch needs if the database's clock is at most an hour before and a day after near. The
+// range of rows that may count reaches a month past that, since rows of the database's future count if its clock was set back.
 func boundsOf(batch []*call, near time.Time) bounds {
 	reach := gate.ResendWithin
 	for _, x := range batch {

@@ -46,7 +46,7 @@ var (
 	errNoClock    = errors.New("store: the database returned no time")
 )
 
-// clockRetries is how often a Begin reads again because the log's clock is outside the assumed bounds.
+// clockRetries is how often a Begin reads again because the database's clock is outside the assumed bounds.
 const clockRetries = 3
 
 // onWriter makes trips on a connection of the pool writers. sure means, with an error, that nothing was committed.
@@ -67,7 +67,7 @@ func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool,
 	return sure, err
 }
 
-// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the log's clock is not within
+// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the database's clock is not within
 // the bounds that the read assumed. sure means, with an error, that nothing was committed.
 func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
 	for range clockRetries {

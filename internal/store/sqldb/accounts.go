@@ -116,7 +116,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session returns a session and the time on the log's clock, or fault.NotFound.
+// Session returns a session and the time on the database's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
 	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.Destinations),
 		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})

@@ -10,8 +10,8 @@ const (
 )
 
 // Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the statement does not name are ignored.
-// Without a value, @now is the log's time. A time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs, takes
-// such an interval as a number. A list is for Dialect.in.
+// Without a value, @now is the database's time. A time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs,
+// takes such an interval as a number. A list is for Dialect.in.
 type Args map[string]any
 
 // twin is a statement, or a part of one, that differs between the databases.

@@ -249,7 +249,7 @@ func LoggedSinceSQL(at string) string {
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// ClockStep is how far the log's clock may be set back at once.
+// ClockStep is how far the database's clock may be set back at once.
 const ClockStep = time.Hour
 
 // addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end.

@@ -14,7 +14,7 @@ import (
 // FailureReasons is the SQL list of the reasons for which store.CountsAsRejected is true.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-// readSince runs a statement with @after set to the log's time minus within. It returns the rows and the log's time.
+// readSince runs a statement with @after set to the database's time minus within. It returns the rows and the database's time.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
@@ -63,7 +63,7 @@ func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, 
 	return All(q, rejectionFields, rejectedSQL, args)
 }
 
-// Look asks for what the log counts of a recipient.
+// Look asks for what the database counts of a recipient.
 type Look struct {
 	store.Bucket
 	Counting time.Duration // how old the bucket's counted sends are at most; 0: none are read
@@ -73,7 +73,7 @@ type Look struct {
 // Looked is the answer to a Look.
 type Looked struct {
 	Past, Rejections []gate.CountedSend
-	Now              time.Time // on the log's clock
+	Now              time.Time // on the database's clock
 }
 
 // LookAlone answers a Look with statements of its own.
@@ -91,7 +91,7 @@ func (db *DB) LookAlone(ctx context.Context, l Look) (seen Looked, err error) {
 	return seen, err
 }
 
-// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the log's clock, on which
+// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the database's clock, on which
 // all events are. It takes no lock, so a Begin may add a send right after it.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	events, _, now, err := db.HistoryAt(ctx, b, within, 0, store.LogClock, func() time.Time { return time.Time{} })
@@ -100,8 +100,8 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 
 // HistoryAt is History on the named clock, as a Begin would see it, together with Rejected (0: none). at is called after the rows were
 // read, and returns what the clock shows then. The age of an event is the one on the named clock if the row has an instant on it and the
-// age on the log's differs by at most MaxClockSkew, else the log's. With LogClock, the log's time replaces at's. The returned time, and
-// those of rejected sends, are always on the log's clock.
+// age on the database's differs by at most MaxClockSkew, else the database's. With LogClock, the database's time replaces at's. The
+// returned time, and those of rejected sends, are always on the database's clock.
 func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within, rejected time.Duration, clock string,
 	at func() time.Time) (events, rejections []quota.Event, now time.Time, err error) {
 	look := Look{Bucket: b, Counting: within, Rejected: rejected}
@@ -128,7 +128,7 @@ func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duratio
 }
 
 // Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
-// the time on the log's clock. The instant of an event is the send's end.
+// the time on the database's clock. The instant of an event is the send's end.
 func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	seen, err := db.Look(ctx, Look{Bucket: b, Rejected: within})
 	return seen.rejections(within), seen.Now, err

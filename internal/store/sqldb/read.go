@@ -31,12 +31,12 @@ func (q Tx) Verification(id string) (store.Verification, error) {
 	return firstRow(q, VerificationFields, verificationSQL, Args{"id": id})
 }
 
-// withNow returns the destinations for a row whose first column is the log's clock.
+// withNow returns the destinations for a row whose first column is the database's clock.
 func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
 }
 
-// Verification returns a verification with its newest send, and the time on the log's clock. Error: fault.NotFound.
+// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
 func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
@@ -74,7 +74,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, err
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
-// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The time is on the log's clock; zero if
+// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The time is on the database's clock; zero if
 // no verification was found.
 func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
@@ -187,7 +187,7 @@ func refusalHash(h recipient.Hash) []byte {
 const CountingPage = 2000
 
 // CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock
-// if the row has an instant on it, else on the log's. It stops at the first error of yield and returns that error.
+// if the row has an instant on it, else on the database's. It stops at the first error of yield and returns that error.
 func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error {
 	mark := store.Mark{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {

@@ -36,7 +36,7 @@ type Engine interface {
 	Write(ctx context.Context, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
-	// Look reads what the log counts of a recipient, without a lock.
+	// Look reads what the database counts of a recipient, without a lock.
 	Look(ctx context.Context, l Look) (Looked, error)
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
@@ -91,7 +91,7 @@ type Native interface {
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns the end of the last partition; the zero
 	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Ping writes a little, and returns an error if the log cannot take a send now. With SQLite, after a Ping without error, no earlier
+	// Ping writes a little, and returns an error if the database cannot take a send now. With SQLite, after a Ping without error, no earlier
 	// write with fault.Uncertain can still take effect; see commitUndone in package sqlite.
 	Ping(ctx context.Context) error
 }
@@ -108,7 +108,7 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect Dialect
-	Now     time.Time // the log's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	Now     time.Time // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
@@ -138,7 +138,7 @@ func (q Tx) Change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
-// Clock returns the time on the log's clock: Now if it is set, else the time that the database reports.
+// Clock returns the time on the database's clock: Now if it is set, else the time that the database reports.
 func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
@@ -147,7 +147,7 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readAt is Read for a function that needs the time on the log's clock. It also returns that time; zero with an error.
+// readAt is Read for a function that needs the time on the database's clock. It also returns that time; zero with an error.
 func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {

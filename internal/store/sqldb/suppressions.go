@@ -63,7 +63,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	return out, added, nil
 }
 
-// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the log's clock.
+// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the database's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions

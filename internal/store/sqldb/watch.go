@@ -165,7 +165,7 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.Pre
 	return p, err == nil, err
 }
 
-// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the log's clock.
+// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's clock.
 func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions

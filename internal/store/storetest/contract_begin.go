@@ -98,7 +98,7 @@ func badIntents(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), 0)
 }
 
-// Both is the fixture's log and its replica, in turn.
+// Both is the fixture's database and its replica, in turn.
 func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%2] }
 
 func sixtyCallers(t *testing.T, f *Fixture) {

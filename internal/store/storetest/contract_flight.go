@@ -145,8 +145,8 @@ func takenOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-// Outcomes and postponements that come all at once share round trips where the log makes them: each is told its own answer and changes its
-// own row, with an event and a suppression of its own.
+// Outcomes and postponements that come all at once share round trips where the database makes them: each is told its own answer and changes
+// its own row, with an event and a suppression of its own.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
 	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })

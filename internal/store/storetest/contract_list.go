@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// WithID gives a send the ID that a process with another clock than the log's would give it.
+// WithID gives a send the ID that a process with another clock than the database's would give it.
 func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) {
 		lowest := store.LowestID(f.Now.Add(drift))
@@ -19,7 +19,7 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	}
 }
 
-// A send whose ID does not begin with about the log's time is refused, and nothing is left of it: reads that leave other times out
+// A send whose ID does not begin with about the database's time is refused, and nothing is left of it: reads that leave other times out
 // would miss it. One that is there already is answered, however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
 	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour,
@@ -117,7 +117,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 }
 
-// A replica that was idle for weeks, or whose log's clock was set back for weeks, counts what others sent meanwhile.
+// A replica that was idle for weeks, or whose database's clock was set back for weeks, counts what others sent meanwhile.
 func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))

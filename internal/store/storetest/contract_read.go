@@ -35,7 +35,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 		s.Clock, s.TakenAt, s.VerificationID = "redis", Epoch.Add(-time.Hour), "v-named"
 		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent // none of it belongs on a refusal
 	})
-	b := f.Refusal(2, func(s *store.Send) { s.Count = 0; s.Clock = "redis" }) // no instant: the log's
+	b := f.Refusal(2, func(s *store.Send) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
 	OK(t, f.Refused(t.Context(), []store.Send{b, a, a}))
 	first := f.Now
 	f.Pass(time.Second)

@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Epoch is where the log's clock starts in every test: not on a whole second.
+// Epoch is where the database's clock starts in every test: not on a whole second.
 var Epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
 // TestClock is a clock that tests move.
@@ -42,12 +42,12 @@ func (c *TestClock) Step(d time.Duration) {
 	c.At = c.At.Add(d)
 }
 
-// Fixture is a log under test with its clock, and a second one on the same rows.
+// Fixture is a database under test with its clock, and a second one on the same rows.
 type Fixture struct {
 	*sqldb.DB
 	Replica *sqldb.DB
 	step    func(time.Duration)
-	Now     time.Time // of the log's clock, as tests follow it with pass
+	Now     time.Time // of the database's clock, as tests follow it with pass
 	Serial  uint64
 }
 
@@ -78,7 +78,7 @@ func (f *Fixture) Numbered(from uint64) *Fixture {
 	return f
 }
 
-// Pass lets time go by on the log's clock; d may be negative.
+// Pass lets time go by on the database's clock; d may be negative.
 func (f *Fixture) Pass(d time.Duration) {
 	f.step(d)
 	f.Now = f.Now.Add(d)
@@ -116,7 +116,7 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	return in
 }
 
-// id is one of the log's present, greater than those before.
+// id is one of the database's present, greater than those before.
 func (f *Fixture) id() uuid.UUID {
 	f.Serial++
 	now := f.Now
@@ -159,7 +159,7 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
 	return begun
 }
 
-// BeginAll begins n sends at once, on the log and its replica, so that round trips are shared. It returns how many are admitted.
+// BeginAll begins n sends at once, on the database and its replica, so that round trips are shared. It returns how many are admitted.
 func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.Begun, admitted int) {
 	t.Helper()
 	intents := make([]store.Intent, n)
@@ -261,7 +261,7 @@ func Is(t *testing.T, err, want error) {
 	}
 }
 
-// Certain ends the test unless the error says that the log failed and that certainly nothing was written.
+// Certain ends the test unless the error says that the database failed and that certainly nothing was written.
 func Certain(t *testing.T, err error) {
 	t.Helper()
 	Is(t, err, fault.Unavailable)
@@ -304,7 +304,7 @@ func Together(n int, f func(i int)) {
 	done.Wait()
 }
 
-// atOnce makes n calls at once, in turn of the log and of its replica, and returns how many said yes.
+// atOnce makes n calls at once, in turn of the database and of its replica, and returns how many said yes.
 func (f *Fixture) atOnce(t *testing.T, n int, call func(log *sqldb.DB, i int) (bool, error)) int {
 	t.Helper()
 	var yes atomic.Int32

@@ -158,8 +158,8 @@ type naiveSend struct {
 // oneSecond is by how much a limiter's clock may differ and is believed.
 const oneSecond = time.Second
 
-// elapsed is the time that has passed since a send: what the limiter's clock says, unless the log's differs by more than a
-// second. Sends of another clock are known by the log's alone.
+// elapsed is the time that has passed since a send: what the limiter's clock says, unless the database's differs by more than a
+// second. Sends of another clock are known by the database's alone.
 func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
 	byLog := now.Sub(s.logged)
 	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.LogClock {
@@ -177,7 +177,7 @@ func hourInIndia(limit int) quota.Rule {
 	return quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: limit, Per: quota.Hour, Zone: time.FixedZone("India", 19800)}
 }
 
-// at is the limiter's time, where it is not more than a second ahead of the log's.
+// at is the limiter's time, where it is not more than a second ahead of the database's.
 func (g *naiveGate) at(in store.Intent, now time.Time) time.Time {
 	switch {
 	case in.Send.Clock == store.LogClock:

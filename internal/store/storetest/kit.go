@@ -24,7 +24,7 @@ func IsFull(t *testing.T, err error) {
 	Is(t, err, store.ErrFull)
 }
 
-// FillWithSends admits sends until the log takes no more, and says how many it took.
+// FillWithSends admits sends until the database takes no more, and says how many it took.
 func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	t.Helper()
 	for n := range most {
@@ -37,7 +37,7 @@ func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	return most
 }
 
-// WritableWithRows says that the log takes writes again and has so many rows, none of a Begin that failed.
+// WritableWithRows says that the database takes writes again and has so many rows, none of a Begin that failed.
 func WritableWithRows(t *testing.T, f *Fixture, want int) {
 	t.Helper()
 	OK(t, f.Ping(t.Context()))

@@ -1,5 +1,5 @@
 // Package verificationtest joins the use cases, the outbox, the jobs and support into one process for tests, as internal/app does it
-// for the service. A Rig is such a process over a log and a limiter in memory, in a bubble with a clock of its own.
+// for the service. A Rig is such a process over a database and a limiter in memory, in a bubble with a clock of its own.
 package verificationtest
 
 import (
@@ -30,7 +30,7 @@ type Settings struct {
 	Receipts outbox.Receipts // nil: no carrier is asked
 }
 
-// Log is the log as all parts of a process need it.
+// Log is the database as all parts of a process need it.
 type Log interface {
 	verification.Store
 	outbox.Store
@@ -66,7 +66,7 @@ type Parts struct {
 	Logger  *slog.Logger
 	Now     func() time.Time                  // nil: time.Now
 	Random  func(time.Duration) time.Duration // below the one given; nil: rand.N
-	Notify  func()                            // called when an app's event is in the log
+	Notify  func()                            // called when an app's event is in the database
 	Prover  verification.Prover
 }
 

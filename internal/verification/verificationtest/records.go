@@ -27,7 +27,7 @@ func ParseEmail(t testing.TB, address string) recipient.Recipient {
 	return r
 }
 
-// Rows are up to 200 rows of the log, the oldest first.
+// Rows are up to 200 rows of the database, the oldest first.
 func (r *Rig) Rows() []store.Send {
 	r.Helper()
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
@@ -57,7 +57,7 @@ func (r *Rig) RowBlockedBy(rule, channel, to string) store.Send {
 	return rows[0]
 }
 
-// WantObserved fails the test unless the sends of the log, the oldest first, have these observed rules.
+// WantObserved fails the test unless the sends of the database, the oldest first, have these observed rules.
 func (r *Rig) WantObserved(want ...[]string) {
 	r.Helper()
 	var got [][]string
@@ -71,7 +71,7 @@ func (r *Rig) WantObserved(want ...[]string) {
 	r.Want("observed", got, want)
 }
 
-// Verification is a verification as the log has it.
+// Verification is a verification as the database has it.
 func (r *Rig) Verification(id string) store.Verification {
 	r.Helper()
 	v, _, _, err := r.Store.Verification(r.Context(), id)
@@ -150,7 +150,7 @@ func (r *Rig) FailSends(n int) {
 	}
 }
 
-// Rebuild fills the limiter from the log.
+// Rebuild fills the limiter from the database.
 func (r *Rig) Rebuild() {
 	r.Helper()
 	r.NoError(r.Svc.Rebuilder.Rebuild(r.Context(), "process"))
@@ -171,7 +171,7 @@ func (r *Rig) SendFails(to, reason string) verification.Answer {
 	return a
 }
 
-// Suppressions are those of the log.
+// Suppressions are those of the database.
 func (r *Rig) Suppressions() []store.Suppression {
 	r.Helper()
 	list, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})

@@ -47,7 +47,7 @@ func KeyRing(t testing.TB, entries string) *keys.Ring {
 	return ring
 }
 
-// Rig is a service over a log and a limiter in memory, with a mail server and a carrier that answer as the test says.
+// Rig is a service over a database and a limiter in memory, with a mail server and a carrier that answer as the test says.
 type Rig struct {
 	*testing.T
 	Svc        *Service
@@ -130,7 +130,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	return r
 }
 
-// Replica returns another process over the same log and limiter.
+// Replica returns another process over the same database and limiter.
 func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
 
 // ReplicaOn returns another process over the same limiter.
@@ -237,7 +237,7 @@ func (r *Rig) Start() {
 	go func() { defer close(r.Stopped); r.Svc.Run(ctx) }()
 }
 
-// StartReplica runs another process over the same log and limiter until the returned function is called.
+// StartReplica runs another process over the same database and limiter until the returned function is called.
 func (r *Rig) StartReplica(s outbox.Sender) (other *Service, stop func()) {
 	other = r.Replica(s)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -308,7 +308,7 @@ func (r *Rig) NoSecretLogged() {
 	}
 }
 
-// FailStore makes these methods of the log fail; without any, those that write what the gates, the outbox and redemptions do.
+// FailStore makes these methods of the database fail; without any, those that write what the gates, the outbox and redemptions do.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}
@@ -321,8 +321,8 @@ func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	})
 }
 
-// CutStore makes the log unavailable to the gates and the outbox.
+// CutStore makes the database unavailable to the gates and the outbox.
 func (r *Rig) CutStore() { r.FailStore(sqlitetest.Down) }
 
-// MendStore ends all faults of the log.
+// MendStore ends all faults of the database.
 func (r *Rig) MendStore() { r.Store.SetFault(nil) }
