@@ -1,7 +1,10 @@
 package clients
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,15 +40,16 @@ func main() {
 	if os.Args[1] == "check" {
 		path, body = "/v1/verifications/"+os.Args[2]+"/check", map[string]string{"code": os.Args[3]}
 	}
-	answer, err := ask(path, body)
+	status, answer, err := ask(path, os.Args[3], body)
 	if err != nil {
 		panic(err)
 	}
 	json.NewEncoder(os.Stdout).Encode(answer)
+	json.NewEncoder(os.Stdout).Encode(status)
 }
 `, []string{"go", "run", "main.go"}},
-	"js":     {"node", "back.mjs", "{}\nconst [does, ...rest] = process.argv.slice(2);\nconsole.log(JSON.stringify(await { send, check }[does](...rest)));\n", []string{"node", "back.mjs"}},
-	"python": {"python3", "back.py", "{}\nimport sys\nprint(json.dumps({\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])))\n", []string{"python3", "back.py"}},
+	"js":     {"node", "back.mjs", "{}\nconst [does, ...rest] = process.argv.slice(2);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n", []string{"node", "back.mjs"}},
+	"python": {"python3", "back.py", "{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
 }
 
 // The quick starts do what they say in as few lines as they say.
@@ -75,13 +79,15 @@ func TestQuickStarts(t *testing.T) {
 				Status     any // of a refusal a number
 				Valid      bool
 				RetryAfter int `json:"retry_after"`
+				HTTP       int `json:"-"` // the status of the answer
 			}) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
 				c.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
 				out, err := c.Output()
 				if err == nil {
-					err = json.Unmarshal(out, &answer)
+					both := json.NewDecoder(bytes.NewReader(out))
+					err = errors.Join(both.Decode(&answer), both.Decode(&answer.HTTP))
 				}
 				if err != nil {
 					t.Fatalf("%v: %s", err, out)
@@ -89,11 +95,14 @@ func TestQuickStarts(t *testing.T) {
 				return answer
 			}
 			to := "ana." + language + "@example.com"
-			sent := call("send", to)
-			if sent.Status != "pending" || sent.ID == "" {
+			sent := call("send", to, "key-of-one-click-"+language)
+			if sent.Status != "pending" || sent.ID == "" || sent.HTTP != http.StatusAccepted {
 				t.Fatalf("%+v", sent)
 			}
-			if early := call("send", to); early.RetryAfter < 1 {
+			if again := call("send", to, "key-of-one-click-"+language); again.ID != sent.ID || again.HTTP != http.StatusAccepted {
+				t.Errorf("repeated: %+v", again)
+			}
+			if early := call("send", to, "key-of-another-click-"+language); early.RetryAfter < 1 || early.HTTP != http.StatusTooManyRequests {
 				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
