@@ -75,14 +75,14 @@ lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulnche
 	$(LESS_GC) go run $(STATICCHECK) ./...
 	tools/outside/outside.sh
 
-bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md; some seven minutes (BENCH_ROUNDS=5)
-	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)/docs/PERFORMANCE.md
+bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; some seven minutes (BENCH_ROUNDS=5)
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
 
 bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room
-	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.rows=1000000,10000000 -perf.write=$(CURDIR)/docs/PERFORMANCE.md
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.rows=1000000,10000000 -perf.write=$(CURDIR)
 
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
-	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.hour=1h -perf.write=$(CURDIR)/docs/PERFORMANCE.md
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.hour=1h -perf.write=$(CURDIR)
 
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure

@@ -42,7 +42,7 @@ func TestLinksOfDocuments(t *testing.T) {
 // markdown are the documents, relative to the root.
 func markdown(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "quota/*.md", "templates/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tools/bench/*.md", "quota/*.md", "templates/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// preface says what is measured, when, and on what.
-func (b *rig) preface(when string) string {
+// prefaces say what is measured, when, and on what: of each page.
+func (b *rig) prefaces(when string) [2]string {
 	model, memory := runtime.GOARCH, 0.
 	if fs, err := procfs.NewDefaultFS(); err == nil {
 		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 && cpus[0].ModelName != "" {
@@ -25,19 +25,20 @@ func (b *rig) preface(when string) string {
 	var version, fsync string
 	const settings = "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync')"
 	b.must(b.admin.QueryRow(b.Context(), settings).Scan(&version, &fsync))
-	return fmt.Sprintf(`# Performance
-
+	machine := fmt.Sprintf(`
 <!-- Written by make bench. Do not edit. -->
 
 Measured %s on %d processors (%s) with %.0f GB of memory.
-Postgres %s on %s with fsync %s, Redis with an append-only file, one mail server that accepts everything; all on the machine of the callers.
-%d rounds of %v by turns; values are medians, of rates also (lowest–highest). Compare ratios only: figures of different runs or machines differ.
-%s
+Postgres %s on %s with fsync %s, Redis with an append-only file, a mail server that accepts everything, and the callers share the machine.
+Values are medians of %d rounds of %v; rates also have (lowest–highest). Compare ratios only: other runs and machines give other figures.
+%s`, when, runtime.NumCPU(), model, memory, version, fileSystem(b.dir), fsync, b.rounds, b.length, b.foreign())
+	return [2]string{"# Performance\n" + machine + "[Floors and goals](../tools/bench/RESULTS.md) are for contributors.\n", `# Floors and goals
+
 - **ours**: the service with its default settings. **embedded**: the same with SQLite and limits in process.
 - **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
   in batches, as the service does. A check there is one transaction that reads, counts and approves.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
-`, when, runtime.NumCPU(), model, memory, version, fileSystem(b.dir), fsync, b.rounds, b.length, b.foreign())
+` + machine}
 }
 
 // foreign says how much the machine was disturbed.
@@ -51,7 +52,7 @@ func (b *rig) foreign() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Other programs used %s %% of the processors; where that is much, trust processor times only.\n", spreadOf(all))
+	return fmt.Sprintf("Other programs used %s %% of the processors: if that is much, trust processor times only.\n", spreadOf(all))
 }
 
 // commit is the commit that is checked out, and whether there are changes that are in none. The document itself does not count.
@@ -62,7 +63,7 @@ func commit() string {
 	}
 	name := strings.TrimSpace(string(id))
 	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ":/",
-		":(top,exclude)docs/PERFORMANCE.md").Output()
+		":(top,exclude)docs/PERFORMANCE.md", ":(top,exclude)tools/bench/RESULTS.md").Output()
 	if err != nil || len(changes) > 0 {
 		name += " with changes"
 	}

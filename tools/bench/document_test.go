@@ -17,20 +17,26 @@ const (
 	titleRows    = "With millions of rows"
 )
 
-var (
-	// titles are the sections of the document, in its order.
-	titles = []string{
-		titleSummary, titleNeeds, titleOther, "Where the time of a send goes", "Other requests beside a send", "The limiter alone",
-		"A minute on a fresh database", titleHour, titleRows, "One recipient attacked", "Sends beside floors", "At half the highest rate",
-		"Goals",
-	}
-	// optional sections may come of runs of their own, and say when.
-	optional = []string{titleHour, titleRows}
-)
+// pages are the documents, by their files, with the titles of their sections: what operators plan by, and what contributors compare.
+var pages = []struct {
+	file   string
+	titles []string
+}{
+	{"docs/PERFORMANCE.md", []string{
+		titleSummary, titleNeeds, titleOther, "The limiter alone", titleHour, titleRows, "One recipient attacked",
+	}},
+	{"tools/bench/RESULTS.md", []string{
+		"Goals", "Where the time of a send goes", "Other requests beside a send", "A minute on a fresh database", "Sends beside floors",
+		"At half the highest rate",
+	}},
+}
 
-// document is docs/PERFORMANCE.md. Sections that were not measured this time are kept as they stand in old, and so is its preface if
+// optional sections may come of runs of their own, and say when.
+var optional = []string{titleHour, titleRows}
+
+// document is a page. Sections that were not measured this time are kept as they stand in old, and so is its preface if
 // sends were not measured.
-func document(old, preface, when string, texts map[string]string) string {
+func document(old, preface, when string, texts map[string]string, titles []string) string {
 	kept, had := sections(old)
 	if kept == "" || texts[titleSummary] != "" {
 		kept = preface
