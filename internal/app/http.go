@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
+	"sendcode/internal/reference"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
@@ -102,6 +103,7 @@ func (a *App) addRoutes() error {
 	})
 	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
 		echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
+	reference.Register(front)
 	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Log: a.receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		receipts.Carriers = carriers

@@ -80,13 +80,15 @@ var edges = map[string]string{
 	"internal/console/auth": "internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
+	"internal/reference": "docs internal/server web",
+
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
 	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
@@ -124,7 +126,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "web internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
@@ -134,7 +136,7 @@ var modules = map[string]string{
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
-	"go.yaml.in/yaml":                       "internal/config internal/config/document tools/mutants",
+	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/recipient"
+	"sendcode/internal/reference"
 )
 
 // faults is a function of what holds the card. It lists what axe does not find: what scrolls sideways, cannot be hit or reached, has a border
@@ -134,16 +135,18 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 	}
 }
 
-// everyOtherPage is those beside the page that asks for codes: the dev mailbox, and a page that explains a problem.
+// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that explains a problem, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w, mails := world(t), &box{}
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
-	site := httptest.NewServer(serveMailbox(w, mails))
+	pages := serveMailbox(w, mails)
+	reference.Register(pages)
+	site := httptest.NewServer(pages)
 	defer site.Close()
 	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
 	for _, step := range []struct{ name, path string }{
-		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
+		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"}, {"the specification", "/docs"},
 	} {
 		if step.name == "a mail" {
 			mails.add(first())
@@ -151,6 +154,9 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 		for _, look := range look.WideAndDark() {
 			b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
 			b.accessible(engine, step.name, look, "html")
+			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
+				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
+			}
 		}
 	}
 }

@@ -98,7 +98,7 @@ var (
 		"At least one rule has no place left.",
 		"Wait `retry_after` seconds: a request after that is let in, an earlier one is not. `blocked_by` is the rule that blocks longest, and " +
 			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own have this one type.",
-		"The next code can be sent at 14:32. The last one still works. (The time is now and `retry_after`.)"})
+		"The next code can be sent at 14:32 (`retry_after` from now). The last one still works."})
 	TooManyChecks = kind(Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
 		"Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
 		"Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart for " +

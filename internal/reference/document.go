@@ -1,0 +1,194 @@
+package reference
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// document is what the page shows of an OpenAPI 3.1 document. Where one of its parts has a Ref, the others are empty.
+type document struct {
+	Info       struct{ Title, Version, Description string }
+	Paths      named[named[operation]]
+	Webhooks   named[named[operation]]
+	Components struct {
+		Schemas         named[schema]
+		Parameters      map[string]parameter
+		RequestBodies   map[string]body `yaml:"requestBodies"`
+		Responses       map[string]response
+		Headers         map[string]header
+		SecuritySchemes named[struct{ Description string }] `yaml:"securitySchemes"`
+	}
+}
+
+// named is a mapping in the order of the document.
+type named[T any] []struct {
+	Name  string
+	Value T
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (n *named[T]) UnmarshalYAML(node *yaml.Node) error {
+	*n = make(named[T], len(node.Content)/2)
+	for i := range *n {
+		(*n)[i].Name = node.Content[2*i].Value
+		if err := node.Content[2*i+1].Decode(&(*n)[i].Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type operation struct {
+	ID                   string `yaml:"operationId"`
+	Summary, Description string
+	Parameters           []parameter
+	RequestBody          *body `yaml:"requestBody"`
+	Responses            named[response]
+}
+
+type parameter struct {
+	Ref         string `yaml:"$ref"`
+	Name, In    string
+	Required    bool
+	Description string
+	Schema      schema
+}
+
+type body struct {
+	Ref     string `yaml:"$ref"`
+	Content named[media]
+}
+
+type response struct {
+	Ref         string `yaml:"$ref"`
+	Description string
+	Headers     named[header]
+	Content     named[media]
+}
+
+type header struct {
+	Ref         string `yaml:"$ref"`
+	Description string
+	Schema      schema
+}
+
+type media struct {
+	Schema  schema
+	Example any
+}
+
+// ExampleJSON returns the example as JSON; "" if there is none.
+func (m media) ExampleJSON() (string, error) {
+	if m.Example == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(m.Example)
+	return string(text), err
+}
+
+func (d *document) parameter(p parameter) parameter {
+	return resolve(p, p.Ref, d.Components.Parameters)
+}
+func (d *document) body(b *body) body            { return resolve(*b, b.Ref, d.Components.RequestBodies) }
+func (d *document) response(r response) response { return resolve(r, r.Ref, d.Components.Responses) }
+func (d *document) header(h header) header       { return resolve(h, h.Ref, d.Components.Headers) }
+
+// resolve returns what a reference names, or x if there is none.
+func resolve[T any](x T, ref string, all map[string]T) T {
+	if ref == "" {
+		return x
+	}
+	return all[last(ref)]
+}
+
+// schema is a JSON Schema, as far as the document uses them.
+type schema struct {
+	Ref                          string `yaml:"$ref"`
+	Type                         words
+	Format, Pattern, Description string
+	Enum, Required               []string
+	Const, Default, Example      any
+	Properties                   named[schema]
+	Items                        *schema
+	AllOf                        []schema `yaml:"allOf"`
+	OneOf                        []schema `yaml:"oneOf"`
+	AnyOf                        []schema `yaml:"anyOf"`
+	Minimum, Maximum             *int
+	MinLength                    *int `yaml:"minLength"`
+	MaxLength                    *int `yaml:"maxLength"`
+	MinItems                     *int `yaml:"minItems"`
+	MaxItems                     *int `yaml:"maxItems"`
+	MaxProperties                *int `yaml:"maxProperties"`
+}
+
+// words is one word or a list of words.
+type words []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (w *words) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*w = words{node.Value}
+		return nil
+	}
+	return node.Decode((*[]string)(w))
+}
+
+// Alternatives returns the schemas of which one holds.
+func (s schema) Alternatives() []schema { return append(s.OneOf, s.AnyOf...) }
+
+// Needs reports whether an object must have a member.
+func (s schema) Needs(name string) bool { return slices.Contains(s.Required, name) }
+
+// Facts returns what a value must be, as text with code between backticks: "string or null, one of `email`, `sms`".
+func (s schema) Facts() string {
+	var all []string
+	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
+	kind := strings.Join(s.Type, " or ")
+	switch {
+	case s.Items != nil && len(s.Items.Type) > 0 && s.Items.Ref == "":
+		kind = strings.Replace(kind, "array", "list of "+strings.Join(s.Items.Type, " or "), 1)
+	case s.Items != nil:
+		kind = strings.Replace(kind, "array", "list", 1)
+	}
+	if s.Format != "" {
+		kind += " (" + s.Format + ")"
+	}
+	if kind != "" {
+		add("%s", kind)
+	}
+	if s.Const != nil {
+		add("`%v`", s.Const)
+	}
+	if len(s.Enum) > 0 {
+		add("one of `%s`", strings.Join(s.Enum, "`, `"))
+	}
+	bounds := func(unit string, least, most *int) {
+		switch {
+		case least != nil && most != nil:
+			add("%d to %d%s", *least, *most, unit)
+		case most != nil:
+			add("at most %d%s", *most, unit)
+		case least != nil && *least > 0:
+			add("at least %d%s", *least, unit)
+		}
+	}
+	bounds("", s.Minimum, s.Maximum)
+	bounds(" characters", s.MinLength, s.MaxLength)
+	bounds(" items", s.MinItems, s.MaxItems)
+	bounds(" members", nil, s.MaxProperties)
+	if s.Pattern != "" {
+		add("matches `%s`", s.Pattern)
+	}
+	if s.Default != nil {
+		add("else `%v`", s.Default)
+	}
+	if example := s.Example; example != nil && len(s.Properties) == 0 {
+		text, _ := json.Marshal(example) // of what YAML gave
+		add("such as `%s`", strings.Trim(string(text), `"`))
+	}
+	return strings.Join(all, ", ")
+}

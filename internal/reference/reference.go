@@ -1,0 +1,75 @@
+// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at /docs. Package server serves the page of each
+// problem.
+package reference
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/docs"
+	"sendcode/internal/server"
+	"sendcode/web"
+)
+
+// Register adds the route of the page. It is made at the first request.
+func Register(e *echo.Echo) {
+	page := sync.OnceValues(func() (*web.File, error) {
+		text, err := render(docs.OpenAPI)
+		return web.NewFile("text/html; charset=utf-8", text), err
+	})
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/docs", func(c echo.Context) error {
+		file, err := page()
+		if err != nil {
+			return err
+		}
+		file.ServeHTTP(c.Response(), c.Request())
+		return nil
+	})
+}
+
+// render returns the page of an OpenAPI document.
+func render(specification []byte) ([]byte, error) {
+	var d document
+	if err := yaml.Unmarshal(specification, &d); err != nil {
+		return nil, err
+	}
+	t, err := template.New("docs.html").Funcs(template.FuncMap{
+		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf, "parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
+	}).ParseFS(web.FS, "docs/docs.html")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		document
+		Problems []server.Kind
+	}{d, server.Kinds()})
+	return b.Bytes(), err
+}
+
+// paragraphs returns a description as HTML: paragraphs between empty lines, with what stands between backticks as code.
+func paragraphs(text string) template.HTML {
+	var b strings.Builder
+	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if p != "" {
+			b.WriteString("<p>" + string(server.Code(p)) + "</p>")
+		}
+	}
+	return template.HTML(b.String())
+}
+
+// kindsOf returns the kinds of problems with a status.
+func kindsOf(status string) []server.Kind {
+	return slices.DeleteFunc(server.Kinds(), func(k server.Kind) bool { return strconv.Itoa(k.Status) != status })
+}
+
+// last returns the last segment of a reference such as #/components/schemas/Send.
+func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
