@@ -111,7 +111,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
 	w.says(`window.copied + document.querySelector("[data-copy]").textContent`, "You've reached our limit for codes. You can ask for the next one "+
-		"from 2026-03-04 22:03:44 on. The code that you have already works until 22:12:43. Times are in UTC+8."+"Copied")
+		"in 1 minute. The code that you have already works for another 9 minutes."+"Copied")
 	w.says(`over(), document.querySelector("[data-copy]").textContent`, name)
 
 	// Without a reason the browser itself asks for one, and nothing is sent.

@@ -243,6 +243,27 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
+// Span returns how far off something is, as a reply says it, rounded down to minutes, hours or days: "9 minutes", "2 hours ago".
+func (w Words) Span(d time.Duration) string {
+	m := int(d.Abs() / time.Minute)
+	unit, n := "min", m
+	switch {
+	case m == 0 && d <= 0:
+		return w.texts["span.now"]
+	case m == 0:
+		return w.texts["span.less"]
+	case m >= 48*60:
+		unit, n = "d", m/(24*60)
+	case m >= 120:
+		unit, n = "h", m/60
+	}
+	text := w.Get("span."+unit+"."+PluralForm(w.tag, n), "n", strconv.Itoa(n))
+	if d > 0 {
+		return text
+	}
+	return w.Get("span.ago", "span", text)
+}
+
 // Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
 func (w Words) Took(d time.Duration) string {
 	switch {

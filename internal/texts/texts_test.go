@@ -59,7 +59,7 @@ func agree(a, b Words) error {
 				name, ok = strings.CutSuffix(key, ".other")
 			}
 			if many := first[name+".other"]; ok && many != "" && first[name+".one"] != "" {
-				for _, form := range forms(section, b.tag) {
+				for _, form := range forms(section, name, b.tag) {
 					wanted[name+"."+form] = many
 				}
 				continue
@@ -83,14 +83,16 @@ func agree(a, b Words) error {
 	return nil
 }
 
-// forms are those that a section has of a text about {n} things. The console counts one and others, whatever its language.
-func forms(section string, tag language.Tag) []string {
-	if section == Console || section == Replies {
+// forms are those that a section has of a text about {n} things. The console counts one and others, whatever its language; spans of time
+// in replies have all forms, but are never of zero.
+func forms(section, name string, tag language.Tag) []string {
+	span := strings.HasPrefix(name, "span.")
+	if (section == Console || section == Replies) && !span {
 		return []string{"one", "other"}
 	}
 	var all []string
 	for n := range 200 { // no count on a page is larger
-		if form := PluralForm(tag, n); !slices.Contains(all, form) {
+		if form := PluralForm(tag, n); !slices.Contains(all, form) && (n > 0 || !span) {
 			all = append(all, form)
 		}
 	}
@@ -145,5 +147,20 @@ func TestTook(t *testing.T) {
 		if got := ForConsole("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
 		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, is := range map[time.Duration][2]string{
+		0: {"just now", "刚才"}, -59 * time.Second: {"just now", "刚才"}, time.Second: {"less than a minute", "不到 1 分钟"},
+		time.Minute: {"1 minute", "1 分钟"}, -119 * time.Second: {"1 minute ago", "1 分钟前"}, 119 * time.Minute: {"119 minutes", "119 分钟"},
+		2 * time.Hour: {"2 hours", "2 小时"}, -47 * time.Hour: {"47 hours ago", "47 小时前"}, 48 * time.Hour: {"2 days", "2 天"},
+	} {
+		if en, zh := ForConsole("").Span(d), ForConsole("zh").Span(d); en != is[0] || zh != is[1] {
+			t.Errorf("%v: %q, %q, want %q", d, en, zh, is)
+		}
+	}
+	if got := ForReply("ar", ForConsole("")).Span(-2 * time.Hour); got != "قبل ساعتين" {
+		t.Errorf("in Arabic: %q", got)
 	}
 }

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"sendcode/internal/policy"
@@ -13,31 +12,22 @@ import (
 	"sendcode/internal/verification"
 )
 
-// answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers.
+// answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers. Times are
+// spans from now, such as "9 minutes", since the person's zone is not known.
 // testdata/stories.txt has one for each combination of states.
 type answer struct {
-	Text  texts.Sentence
-	W     texts.Words // of the person's language, else the reader's
-	Times bool        // it has some, so it has to say whose
-}
-
-// Zone returns the texts before and after the name of the time zone.
-func (a answer) Zone() [2]string {
-	before, after, _ := strings.Cut(a.W.Get("answer.zone"), "{zone}")
-	return [2]string{before, after}
+	Text texts.Sentence
+	W    texts.Words // of the person's language, else the reader's
 }
 
 // newAnswer returns the reply for the person; without a text if the row stands for several recipients, or is a send to a test recipient.
 func newAnswer(c matter, reader texts.Words) answer {
-	a := answer{W: texts.ForReply(c.Locale, reader).In(reader.Zone())}
+	a := answer{W: texts.ForReply(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}
-	c.Words = a.W
+	c.Words, c.spans = a.W, true
 	a.Text = c.reply()
-	for _, p := range a.Text {
-		a.Times = a.Times || !p.At.IsZero()
-	}
 	return a
 }
 
@@ -75,7 +65,28 @@ func (c matter) reply() texts.Sentence {
 	case store.Refused:
 		return c.Join(c.refusedReply(), c.validCodeReply())
 	}
-	return c.replyText("underway")
+	return c.underwayReply()
+}
+
+// underwayReply returns the reply about a message that is still to be sent.
+func (c matter) underwayReply() texts.Sentence {
+	switch ended := c.state != "" && c.state != verification.Pending; {
+	case c.state == verification.Approved:
+		return c.replyText("failed.ended")
+	case c.state == verification.Expired:
+		return c.replyText("failed.expired")
+	case ended:
+		return c.replyText("failed.ended." + string(c.state))
+	case c.InDoubt:
+		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
+	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
+		return c.replyText("underway")
+	case c.replyTopic(c.ProviderCode) == "full":
+		return c.replyText("waits.full")
+	case c.ProviderCode != "":
+		return c.replyText("waits.postponed")
+	}
+	return c.replyText("waits.away")
 }
 
 // replyText returns the text with the key "answer." and key, with its values filled in.
@@ -123,6 +134,8 @@ func (c matter) failureClass() string {
 		return "rejected.full"
 	case kind == "rejected.silent":
 		return "rejected"
+	case kind == "expired.policy":
+		return "expired"
 	case c.Has("answer.failed." + kind):
 		return kind
 	}
@@ -154,14 +167,14 @@ func (c matter) refusedReply() texts.Sentence {
 		return c.text("answer.norows.unserved")
 	case !known:
 		return c.replyText("refused.later")
-	case free.IsZero():
+	case !free.After(c.story.Now):
 		return c.replyText("refused.now")
 	case c.BlockedBy == "failures":
-		return c.replyText("refused.failures", texts.At("free", free))
+		return c.replyText("refused.failures", c.at("free", free))
 	case c.countsOthers():
-		return c.text(c.variantKey("answer.refused.shared", c.countedScope()), texts.At("free", free))
+		return c.text(c.variantKey("answer.refused.shared", c.countedScope()), c.at("free", free))
 	}
-	return c.replyText("refused.at", texts.At("free", free))
+	return c.replyText("refused.at", c.at("free", free))
 }
 
 // lockoutReply returns the explanation of the lockout that ends last, for callers of any kind.
@@ -173,7 +186,7 @@ func (c matter) lockoutReply() texts.Sentence {
 	if wait == 0 {
 		return c.replyText("refused.now")
 	}
-	return c.replyText("refused.checks", texts.At("free", c.logTimeAfter(wait)))
+	return c.replyText("refused.checks", c.at("free", c.logTimeAfter(wait)))
 }
 
 // nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be told.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -37,6 +38,7 @@ type matter struct {
 	story store.Story
 	facts Facts
 	state verification.State  // of the code; empty without one
+	spans bool                // times are told as spans from now
 	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
 
@@ -131,19 +133,31 @@ func (c matter) text(key string, more ...texts.Part) texts.Sentence {
 		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
-		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
-		texts.At("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
+		texts.Plain("network", cmp.Or(c.IP, "–")), c.at("asked", c.LoggedAt), c.at("ended", ended),
+		c.at("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
 		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)
 	if c.valid != nil {
-		parts = append(parts, texts.At("has", c.valid.ExpiresAt))
+		parts = append(parts, c.at("has", c.valid.ExpiresAt))
 	}
 	if v := c.story.Verification; v != nil {
-		parts = append(parts, texts.At("until", v.ExpiresAt), texts.At("approved", v.ApprovedAt), texts.At("canceled", v.CanceledAt),
+		parts = append(parts, c.at("until", v.ExpiresAt), c.at("approved", v.ApprovedAt), c.at("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
-			texts.At("last", lastWrongCheck(*v)))
+			c.at("last", lastWrongCheck(*v)))
 	}
 	return c.Tell(key, parts...)
+}
+
+// at returns a part that is a time, or the span from now until then: rounded up for "free", when something begins to be allowed.
+func (c matter) at(name string, t time.Time) texts.Part {
+	if !c.spans || t.IsZero() {
+		return texts.At(name, t)
+	}
+	span := t.Sub(c.story.Now)
+	if name == "free" {
+		span += time.Minute - 1
+	}
+	return texts.Plain(name, c.Span(span))
 }
 
 // channelKey returns the key of the text about text messages, if the row is one and the text exists, else key.

@@ -88,7 +88,7 @@ func (c matter) reduceIfErased(v Verdict) Verdict {
 		return v
 	}
 	v.What, v.Next = c.Join(v.What, c.text("verdict.erased")), c.text("next.erased")
-	v.Answer.Text, v.Answer.Times = v.Answer.W.Tell("answer.erased"), false
+	v.Answer.Text = v.Answer.W.Tell("answer.erased")
 	return v
 }
 

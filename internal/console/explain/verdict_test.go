@@ -3,7 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -192,10 +192,15 @@ func situations() []situation {
 		told("queued, server away", waiting(store.Queued, "temporary_dial", "", thirdTry)),
 		told("queued, server set aside", waiting(store.Queued, "temporary_aside", "", unnamed, thirdTry)),
 		told("queued, in doubt", waiting(store.Queued, "temporary_dial", "", doubtful)),
+		told("queued, and its code expired", waiting(store.Queued, "temporary_dial", "", expired)),
+		told("queued, and its code approved", waiting(store.Queued, "temporary_dial", "", approved)),
+		told("queued, and its code locked", waiting(store.Queued, "temporary_dial", "", locked)),
 		told("sending", waiting(store.Sending, "", "")),
 		told("sending, in doubt", waiting(store.Sending, "", "", doubtful)),
 	}, kindsOfSituations()...)
 }
+
+var span = regexp.MustCompile(`\d+ minutes?`) // not the rule "minute"
 
 // Every combination of states has its verdict, its time line, and a reply in the person's language with nothing in it that is not for them.
 func TestStories(t *testing.T) {
@@ -235,29 +240,16 @@ func TestStories(t *testing.T) {
 			text := v.Answer.Text.String()
 			fmt.Fprintln(&b, text)
 			for _, hidden := range []string{s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop", "{", "0001-"} {
-				if hidden != "" && hidden != "test" && strings.Contains(text, hidden) {
+				if hidden != "" && hidden != "test" && strings.Contains(span.ReplaceAllString(text, ""), hidden) {
 					t.Errorf("%s: %q is in %s", s.name, hidden, text)
 				}
 			}
-			if v.Answer.Times != strings.Contains(text, "UTC") {
-				t.Errorf("%s: whose times they are, %v: %s", s.name, v.Answer.Times, text)
-			}
-			if told, next := s.instants(v.Answer.Text), s.instants(v.Next); s.story.Send.Status == store.Refused && !slices.Equal(told, next) {
-				t.Errorf("%s: the person is told %v, the administrator %v", s.name, told, next)
+			if strings.Contains(text, "UTC") || strings.Contains(text, ":20") {
+				t.Errorf("%s: a clock time in %s", s.name, text)
 			}
 		}
 	}
 	consoletest.Golden(t, "stories.txt", b.String())
-}
-
-// instants are those of a text, without the end of a code.
-func (s situation) instants(text texts.Sentence) (all []time.Time) {
-	for _, p := range text {
-		if v := s.story.Verification; !p.At.IsZero() && (v == nil || !p.At.Equal(v.ExpiresAt)) {
-			all = append(all, p.At.Time)
-		}
-	}
-	return all
 }
 
 // timelines are situations that differ in their time line alone.
