@@ -98,7 +98,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
-		life = max(life, p.TTL)
+		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }

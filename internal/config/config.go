@@ -180,8 +180,10 @@ func (c *checkSettings) Check(p *document.Mapping) {
 type Purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	Policy string `yaml:"policy" default:"default"`
-	// Life of a code, `30s` to `10m`. A resend does not prolong it.
-	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 10m: a code may not live longer than ten minutes"`
+	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
+	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"`
 	// Its length and characters.
 	Code codeSettings `yaml:"code"`
 	// `private`, or `glance`: the code in subject and preview.

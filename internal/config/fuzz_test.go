@@ -38,8 +38,8 @@ func FuzzFile(f *testing.F) {
 			for _, r := range rules {
 				plain = append(plain, r.quotaRule(r.Name, r.Scope))
 			}
-			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL > 10*time.Minute || p.TTL < 30*time.Second ||
-				p.Code.Length < 6 || p.Code.Length > 10 {
+			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL < 30*time.Second || p.TTL > 24*time.Hour ||
+				p.TTL > 10*time.Minute && p.Kind != "confirm" || p.Kind == "confirm" && p.Code.Length < 8 || p.Code.Length < 6 || p.Code.Length > 10 {
 				t.Fatalf("accepted %+v", p)
 			}
 		}

@@ -16,7 +16,15 @@ import (
 )
 
 // Check implements document.checker.
-func (p *Purpose) Check(at *document.Mapping) { addReference(at, "policy", "policy", p.Policy) }
+func (p *Purpose) Check(at *document.Mapping) {
+	addReference(at, "policy", "policy", p.Policy)
+	switch confirms := p.Kind == "confirm"; {
+	case !confirms && p.TTL > 10*time.Minute:
+		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
+	case confirms && p.Code.Length < 8:
+		at.AddMistake("kind", "confirm needs codes of at least 8 characters: add code: {length: 8}")
+	}
+}
 
 // Check implements document.checker.
 func (k *appKey) Check(p *document.Mapping) {

@@ -28,7 +28,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 		r.SendTo("bob@example.com")
 		r.Sleep(days)
 		r.SendTo("eve@example.com") // also now, and young
-		r.Sleep(10*time.Minute + jobs.RetentionEvery + 5*time.Minute)
+		r.Sleep(store.MaxLife + jobs.RetentionEvery + 5*time.Minute)
 		r.Want("rows that are left", len(r.Rows()), 1)
 		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
 			t.Error("its verification is left")
@@ -52,7 +52,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Expire")
 		r.SendMany(0, jobs.ExpireRows+100)
-		r.Sleep(days + 20*time.Minute)
+		r.Sleep(days + store.MaxLife + 10*time.Minute)
 		r.MendStore()
 		r.Sleep(jobs.RetentionEvery)
 		var left []int
@@ -117,4 +117,32 @@ func TestLittleRoomIsTold(t *testing.T) {
 			t.Errorf("told %d times of an error", n-before)
 		}
 	})
+}
+
+type lives struct {
+	jobs.Store
+	told time.Duration
+}
+
+func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int, error) {
+	l.told = life
+	return 0, nil
+}
+
+// An hour is counted once the codes of every purpose have ended.
+func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
+	r := vtest.NewRig(t, func(s *vtest.Settings) {
+		p := s.Purposes["login"]
+		p.TTL = store.MaxLife
+		s.Purposes["login"] = p
+	})
+	log := &lives{}
+	r.Svc.Log.Store = log
+	for _, j := range r.Svc.Log.Table() {
+		if j.Name == "roll-up" {
+			_, err := j.Run(t.Context())
+			r.NoError(err)
+		}
+	}
+	r.Want("the longest life", log.told, 24*time.Hour)
 }

@@ -12,7 +12,7 @@ import (
 // Store are the database's methods for its jobs. Implementation: sqldb.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
-	CountHours(ctx context.Context, keep time.Duration, limit int) (int, error)
+	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	Forget(ctx context.Context) (int, error)
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
@@ -96,13 +96,14 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 // countAhead counts the rows of some past hours for statistics. again: more hours may be left. For hours that are not counted yet,
 // statistics read the rows.
 func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
-	keep := l.Policy.Get().Retention
+	set := l.Policy.Get()
+	keep := set.Retention
 	if keep == 0 {
 		keep = forever
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	n, err := l.Store.CountHours(ctx, keep, countHours)
+	n, err := l.Store.CountHours(ctx, set.LongestLife(), keep, countHours)
 	return n >= countHours, err
 }
 

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -10,9 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -168,6 +173,34 @@ func outline(text string, d Data) string {
 		lines = append(lines, shown)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// The life of a code has the plural form of each language (CLDR), from a minute to a day, in the text and the HTML.
+func TestLifeInWords(t *testing.T) {
+	type forms map[plural.Form]string // plural.Other stands for those without one
+	units := map[string][2]forms{
+		"en":      {{plural.One: "1 minute", plural.Other: "# minutes"}, {plural.Other: "# hours"}},
+		"es":      {{plural.One: "1 minuto", plural.Other: "# minutos"}, {plural.Other: "# horas"}},
+		"zh-Hans": {{plural.Other: "# 分钟"}, {plural.Other: "# 小时"}},
+		"ar": {{plural.One: "دقيقة واحدة", plural.Two: "دقيقتين", plural.Few: "# دقائق", plural.Other: "# دقيقة"},
+			{plural.Two: "ساعتين", plural.Few: "# ساعات", plural.Other: "# ساعة"}},
+	}
+	r := renderer(t)
+	for _, locale := range r.Locales("") {
+		for minutes := 1; minutes <= 24*60; minutes++ {
+			n, unit := minutes, units[locale][0]
+			if minutes >= 120 {
+				n, unit = minutes/60, units[locale][1]
+			}
+			form := plural.Cardinal.MatchPlural(language.Make(locale), n, 0, 0, 0, 0)
+			want := strings.Replace(cmp.Or(unit[form], unit[plural.Other]), "#", strconv.Itoa(n), 1)
+			m := render(t, r, Request{Locale: locale, Data: Data{App: "A", Code: "04821379", Minutes: minutes}})
+			whole := regexp.MustCompile(`[^\p{N}]` + want + `([^\p{L}]|内)`)
+			if !whole.MatchString(m.Text) || !whole.MatchString(htmlText(m.HTML, false)) {
+				t.Fatalf("%s, %d minutes: no %q in %s", locale, minutes, want, m.Text)
+			}
+		}
+	}
 }
 
 func validity(req Request) string {

@@ -213,7 +213,8 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 		if a.View.ID != s.ID {
 			before = s.ID
 		}
-		s.channelState = channelState{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To}
+		s.channelState = channelState{Channel: s.Channel, ID: a.View.ID, Before: before, To: s.To,
+			Expires: u.Now().Add(a.View.ExpiresAt.Sub(a.View.Now))}
 		s.Draft, s.DraftOn = "", ""
 		return s
 	}

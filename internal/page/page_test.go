@@ -164,6 +164,24 @@ func TestTheAddressIsTypedOnce(t *testing.T) {
 	is(t, w.Codes.Sends(), 2)
 }
 
+// The life of a code that lives a day is told in hours, while it lives and after.
+func TestALifeOfHours(t *testing.T) {
+	for lang, words := range map[string][2]string{
+		"en": {"Valid for 24 h.", "A code works for 24 h."},
+		"es": {"Válido durante 24 h.", "Un código sirve durante 24 h."},
+		"ar": {"صالح لمدة 24 س.", "الرمز صالح لمدة 24 س."},
+		"zh": {"24 小时内有效。", "验证码的有效期是 24 小时。"},
+	} {
+		w := world(t)
+		w.Lang, w.Codes.Life, w.Codes.Immediately = lang, 24*time.Hour, store.Sent
+		shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", words[0])
+		w.Advance(24*time.Hour - time.Minute)
+		shows(t, post(t, w, "", "check", "code", "000000"), "code")
+		w.Advance(time.Minute)
+		shows(t, get(t, w, ""), "ended", words[1])
+	}
+}
+
 func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	w := mailed(t)
 	resent(t, w, 4, 61*time.Second)

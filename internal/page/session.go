@@ -37,6 +37,7 @@ type channelState struct {
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
 	Before  string            `json:"p,omitempty"` // verification in whose place a resend near its end has opened ID; its code may still come
 	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
+	Expires time.Time         `json:"e,omitzero"`  // end of the code
 	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
 	By      quota.Rule        `json:"b,omitzero"`  // that refused, where no verification is at hand
@@ -106,7 +107,7 @@ const (
 	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at
 )
 
-// A cookie lives for an hour, or for as long as a refusal lasts, at most a day: the next person at this computer
+// A cookie lives for an hour, or for as long as a code or a refusal lasts, at most a day: the next person at this computer
 // should not find an address here.
 const (
 	sessionLife    = time.Hour
@@ -161,7 +162,10 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if s.known = ""; s != (session{}) {
-		life := min(max(sessionLife, s.Until.Sub(u.Now()), s.Other.Until.Sub(u.Now())), maxSessionLife)
+		life := sessionLife
+		for _, until := range []time.Time{s.Until, s.Expires, s.Other.Until, s.Other.Expires} {
+			life = min(max(life, until.Sub(u.Now())), maxSessionLife)
+		}
 		s.Ends = u.Now().Add(life)
 		plain, err := json.Marshal(s)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
@@ -32,7 +33,7 @@ type Purpose struct {
 	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
 	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
 	Mapping    string         // identifies which policy each purpose of the set has; set by InForce
-	TTL        time.Duration  // of a code, at most 10 min
+	TTL        time.Duration  // of a code, at most store.MaxLife; see ForChannel
 	CodeLength int            // characters, 6 to 10
 	Alphabet   code.Alphabet
 	Notify     message.Notify
@@ -124,8 +125,15 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 // RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the
 // recipient is evaded by it: the longest window, plus a day's margin.
 func (s Set) RecipientHashRetention() time.Duration {
-	const ttl = 10 * time.Minute // of a code, at most: failures count from its end
-	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+ttl, gate.FailureWindow+ttl) + 24*time.Hour
+	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+store.MaxLife) + 24*time.Hour
+}
+
+// LongestLife returns the longest life of a code of any purpose.
+func (s Set) LongestLife() (d time.Duration) {
+	for _, p := range s.Purposes {
+		d = max(d, p.TTL)
+	}
+	return d
 }
 
 // LongestWindow returns the longest window of the purpose's rules on recipients.
@@ -133,12 +141,17 @@ func (p Purpose) LongestWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// ForChannel returns the purpose with only the rules that apply to a channel: for mail without rules on countries and prefixes, for text
-// messages without the rule on spellings.
+// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs in (NIST SP 800-63A, confirmation codes;
+// SP 800-63B, out-of-band secrets).
+const MaxTextLife = 10 * time.Minute
+
+// ForChannel returns the purpose as it applies to a channel: for mail without rules on countries and prefixes; for text messages without
+// the rule on spellings, and with a life of at most MaxTextLife.
 func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	others := CountsByArea
 	if ch == recipient.SMS {
 		others = func(r quota.Rule) bool { return r.Scope == Spellings }
+		p.TTL = min(p.TTL, MaxTextLife)
 	}
 	p.Policy.Rules = without(p.Policy.Rules, others)
 	return p

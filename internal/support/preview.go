@@ -55,7 +55,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	request.Data.Support = sampleReference
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
-		request.Data.Support = ""
+		request.Data.Support, request.Data.Minutes = "", message.RemainingMinutes(p.ForChannel(recipient.SMS).TTL)
 		var texts []Sample
 		texts, err = d.sampleTexts(request)
 		all = append(all, texts...)

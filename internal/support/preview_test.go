@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -21,7 +22,7 @@ import (
 func TestSamples(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Set.Purposes["login"]
-		p.Alphabet, p.CodeLength, p.Notify = code.Unambiguous, 8, message.Glance
+		p.Alphabet, p.CodeLength, p.Notify, p.TTL = code.Unambiguous, 8, message.Glance, store.MaxLife
 		s.Set.Purposes["login"] = p
 	})
 	apps, purposes := r.Svc.Desk.Previewable()
@@ -32,10 +33,13 @@ func TestSamples(t *testing.T) {
 		var seen []string
 		for _, s := range all {
 			seen = append(seen, vtest.Line(s.Channel, s.Locale))
-			for _, part := range []string{code, "Shop", "10"} {
+			mail, life := s.Channel == recipient.Email, "10"
+			if mail && purpose == "login" {
+				life = "24"
+			}
+			for _, part := range []string{code, "Shop", life} {
 				r.Want(part+" in "+s.Text, strings.Contains(s.Text, part), true)
 			}
-			mail := s.Channel == recipient.Email
 			r.WantLine("subject, reference in the HTML, segments", vtest.Line(mail, mail, !mail), s.Subject != "",
 				strings.Contains(s.HTML, "S-7K3M-Q2XP"), s.Segments > 0)
 			r.Want("code in the subject", strings.Contains(s.Subject, code), mail && purpose == "login")

@@ -42,7 +42,7 @@ func (b *rig) onRows(size int) contender {
 	b.must(rows.Fill(b.Context(), database, size))
 	log, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
-	_, err = log.CountHours(b.Context(), 90*24*time.Hour, 10_000) // which the service would do beside the sends
+	_, err = log.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000) // which the service would do beside the sends
 	b.must(errors.Join(err, log.Close()))
 	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
 	b.must(err)

@@ -36,7 +36,6 @@ var (
 )
 
 const (
-	life        = 10 * time.Minute
 	minLife     = 2 * time.Minute
 	maxAttempts = 5
 )
@@ -47,8 +46,9 @@ type Codes struct {
 
 	Rules       []quota.Rule
 	Immediately store.Status
-	Proof       string   // what a right code is answered with
-	Countries   []string // that text messages go to, sorted; nil: there are no text messages
+	Life        time.Duration // of a code
+	Proof       string        // what a right code is answered with
+	Countries   []string      // that text messages go to, sorted; nil: there are no text messages
 
 	now     func() time.Time
 	limiter *quota.Memory
@@ -95,7 +95,7 @@ func DefaultRules() []quota.Rule {
 
 // newCodes returns a fake without verifications, under these rules and on this clock.
 func newCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{},
+	return &Codes{Rules: rules, Life: 10 * time.Minute, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{},
 		barred: map[string]time.Time{}, shape: ofDigits}
 }
 
@@ -239,7 +239,7 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 			own = slices.Clone(old.own)
 		}
 		old = &kept{to: to, own: own, view: verification.View{
-			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
+			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(c.Life), Code: c.shape,
 		}}
 		c.byID[id] = old
 	}

@@ -69,7 +69,7 @@ func (f field) Scan(src any) (err error) {
 			return nil
 		}
 	case *[]store.Check:
-		if x, ok := src.(string); ok {
+		if x, ok := src.(string); ok || src == nil {
 			*to, err = parseChecks(x)
 			return err
 		}
@@ -80,7 +80,7 @@ func (f field) Scan(src any) (err error) {
 }
 
 // parseChecks reads the checks of a verification: pairs of an instant, in µs since 1970, and a network, "1919191919191919 192.0.2.0/24",
-// with commas between them.
+// with commas between them. NULL is none.
 func parseChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string

@@ -70,8 +70,8 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// ResendWithin is how long after a send its verification can be joined: longer than any code lives.
-const ResendWithin = 24 * time.Hour
+// ResendWithin is how long after a send its verification can be joined: as long as a code can live.
+const ResendWithin = store.MaxLife
 
 // CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and
 // LoggedAt is the send's end.

@@ -63,9 +63,9 @@ func TestDecideOnALimitersClock(t *testing.T) {
 
 // Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a month.
 func TestLockout(t *testing.T) {
-	tried := func(n int, attempts int, expired time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
+	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
 		for range n {
-			c := store.Verification{ExpiresAt: now.Add(-expired), Attempts: attempts}
+			c := store.Verification{Attempts: attempts, ExpiresAt: now.Add(20 * time.Hour), Checks: slices.Repeat([]store.Check{{At: now.Add(-ago)}}, attempts)}
 			for _, x := range change {
 				x(&c)
 			}
@@ -73,7 +73,7 @@ func TestLockout(t *testing.T) {
 		}
 		return list
 	}
-	approved := func(c *store.Verification) { c.ApprovedAt = c.ExpiresAt.Add(-time.Minute) }
+	approved := func(c *store.Verification) { c.ApprovedAt = c.Checks[0].At }
 	month := func() (list []store.Verification) { // 99 in a row, few on each day
 		for day := range 25 {
 			list = append(list, tried(1, 4, time.Duration(day+2)*24*time.Hour)...)
@@ -102,6 +102,9 @@ func TestLockout(t *testing.T) {
 		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
+		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
+			c.Class, c.Checks = store.KnownBrowser, nil
+		}), 0},
 		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
 		if out := LockoutOf(c.list, store.SecretKey, now); out.Wait != c.want {
@@ -111,8 +114,16 @@ func TestLockout(t *testing.T) {
 	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), store.SecretKey, now); got.Failures != 19 {
 		t.Errorf("%d failures in a day", got.Failures)
 	}
-	if row := unbrokenRow(tried(1, 5, time.Hour, approved)); len(row) != 0 {
-		t.Errorf("the right code's failures are in a row: %+v", row)
+	spread := store.Verification{Attempts: FailureLimit, ExpiresAt: now} // a code of a day, and its failures an hour apart
+	for hour := range FailureLimit {
+		spread.Checks = append(spread.Checks, store.Check{At: now.Add(time.Duration(hour-FailureLimit) * time.Hour)})
+	}
+	if out := LockoutOf([]store.Verification{spread}, store.SecretKey, now); out.Wait != 4*time.Hour {
+		t.Errorf("failures count from the expiry: %v", out.Wait)
+	}
+	spread.Checks = nil
+	if out := LockoutOf([]store.Verification{spread}, store.SecretKey, now); out.Wait != FailureWindow {
+		t.Errorf("failures whose instants were erased do not count from the expiry: %v", out.Wait)
 	}
 	soon := tried(20, 1, FailureWindow-time.Microsecond)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {

@@ -21,7 +21,7 @@ func TestPostgresCountsAhead(t *testing.T) {
 	f := newPostgresFixture(t)
 	count := func(log *sqldb.DB, limit int) (n int) {
 		for {
-			k := storetest.Must(log.CountHours(t.Context(), 1000*time.Hour, limit))(t)
+			k := storetest.Must(log.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
 			if n += k; k < limit {
 				return n
 			}
@@ -40,7 +40,7 @@ func TestPostgresCountsAhead(t *testing.T) {
 	f.Pass(time.Hour)
 	traffic(t, f, 2)
 	asked := statsQueries(begin.Add(-time.Hour), f.Now.Add(time.Hour))
-	storetest.Must(f.CountHours(t.Context(), 1000*time.Hour, 1))(t) // the newest hours first
+	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1))(t) // the newest hours first
 	statsEqualRows(t, f, "partly counted", asked)
 	done := make(chan int)
 	go func() { done <- count(f.Replica, 2) }()
@@ -153,7 +153,10 @@ func TestPostgresCountsForItself(t *testing.T) {
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
 	want := storetest.Must(f.Stats(t.Context(), q))(t)
-	n := storetest.Must(f.CountHours(t.Context(), f.Now.Sub(begin)+time.Hour, 1000))(t)
+	if n := storetest.Must(f.CountHours(t.Context(), store.MaxLife, f.Now.Sub(begin)+time.Hour, 1000))(t); n != 0 {
+		t.Errorf("%d hours counted while their codes live", n)
+	}
+	n := storetest.Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t)
 	if hours := rows("counted_hours"); n < 6 || hours != n {
 		t.Fatalf("%d hours counted, %d there", n, hours)
 	}
@@ -175,7 +178,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	storetest.Must(log.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
 	storetest.Equal(t, "codes by country once the rows are gone", storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	storetest.Equal(t, "once the rows are gone", storetest.Must(f.Stats(t.Context(), q))(t), want)
-	storetest.Must(f.CountHours(t.Context(), time.Hour, 1))(t)
+	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
 	for _, table := range []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {
 		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
 			t.Errorf("%s still has %d rows that are too old", table, n)

@@ -71,7 +71,7 @@ const (
 func triedSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
-    SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class FROM verifications o
+    SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
       AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.RowWindow) + `)
     OFFSET 0`
@@ -89,19 +89,19 @@ WITH clock AS MATERIALIZED (
         WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, i)
 )
 SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at,
-  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class FROM clock
+  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class, NULL::text AS checks FROM clock
 UNION ALL
-SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $12 AND $13 LIMIT 1) s
 UNION ALL
-SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
+SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
     WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
       AND x.app IN ('', u.app)
     ORDER BY x.until DESC, x.id DESC LIMIT 1
 ) x
 UNION ALL
-SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
     WHERE s.recipient <= u.recipient
       AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
@@ -110,14 +110,14 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clo
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s
 UNION ALL
-SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT f.id, f.finished_at FROM failures f
     WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
       AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class FROM clock, u CROSS JOIN LATERAL (` +
+SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM clock, u CROSS JOIN LATERAL (` +
 	triedSQL("u", "clock.now") + `) o`
 
 // skewSQL is MaxClockSkew in µs.
@@ -138,17 +138,18 @@ type gateRow struct {
 
 	attempts, forgiven pgtype.Int4
 	class              pgtype.Text
+	checks             []store.Check
 }
 
 // triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there is no such row.
 func (r *gateRow) triedFields() []any {
-	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class}
+	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
 }
 
 // tried returns the fields of a row of triedSQL, by which lockouts are decided.
 func (r *gateRow) tried() store.Verification {
 	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
-		Class: store.Class(r.class.String)}
+		Class: store.Class(r.class.String), Checks: r.checks}
 	if r.taken.Valid {
 		v.ApprovedAt = store.Micro(r.taken.Time)
 	}

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// countDelay is how long after its end an hour is counted. By then its codes are approved or have expired (store.MaxLife), and no more
-	// refusals are added to its rows.
-	countDelay = time.Hour
+	// countDelay is how long after the life of its last code an hour is counted: no more refusals are added to its rows by then.
+	countDelay = 50 * time.Minute
 	// maxCountedAge is how far back hours are counted: twice the longest time range of the console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
 	// countLock is the key of the advisory lock under which one replica counts.
 	countLock = 0x73656e64636f6475
 )
 
-// nextHourSQL selects the newest hour that ended countDelay ago, is at most @age old, and has no counts yet. It leaves out hours with a
+// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts yet. It leaves out hours with a
 // send in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
@@ -29,7 +28,7 @@ WITH clock AS MATERIALIZED (
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f))
 )
-SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - ` + sqldb.IntervalSQL(countDelay) + `, 'UTC') - interval '1 hour',
+SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - CAST(@delay AS interval), 'UTC') - interval '1 hour',
   clock.since, interval '-1 hour') AS h(hour)
 WHERE NOT EXISTS (SELECT FROM counted_hours WHERE counted_hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
@@ -74,9 +73,9 @@ WITH row AS MATERIALIZED (
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
 // CountHours implements sqldb.Native. Each hour has its own transaction, so that an erasure waits for one hour at most.
-func (p *DB) CountHours(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
+func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
-		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, min(keep, maxCountedAge)) })
+		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+countDelay, min(keep, maxCountedAge)) })
 		if err != nil || !more {
 			return n, err
 		}
@@ -87,7 +86,7 @@ func (p *DB) CountHours(ctx context.Context, keep time.Duration, limit int) (n i
 
 // countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
 // counting.
-func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
+func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": int64(countLock)})
 	if err != nil || !mine[0] {
 		return false, err
@@ -95,7 +94,8 @@ func countNextHour(q sqldb.Tx, age time.Duration) (bool, error) {
 	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourSQL, sqldb.Args{"age": age})
+	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourSQL,
+		sqldb.Args{"age": age, "delay": delay})
 	if err != nil || len(hours) == 0 {
 		return false, err
 	}

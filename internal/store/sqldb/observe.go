@@ -132,9 +132,9 @@ func (n observedNative) AppEventEnded(ctx context.Context, end store.AppEventEnd
 }
 
 // CountHours implements Native.
-func (n observedNative) CountHours(ctx context.Context, keep time.Duration, limit int) (int, error) {
+func (n observedNative) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
 	defer n.since(time.Now(), "count_hours")
-	return n.Native.CountHours(ctx, keep, limit)
+	return n.Native.CountHours(ctx, life, keep, limit)
 }
 
 // EnsurePartitions implements Native.

@@ -183,7 +183,7 @@ func commitError(err error) error {
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
 // CountHours implements sqldb.Native. SQLite stores no counts; the empty transaction only reports whether the store can write.
-func (s *DB) CountHours(ctx context.Context, _ time.Duration, _ int) (int, error) {
+func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
 	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }
 

@@ -174,7 +174,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
 	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
 	Equal(t, "tries of the other code", f.Code(t, fresh.ID).Attempts, 0)
-	end := spent[0].ExpiresAt.Add(gate.FailureWindow)
+	end := spent[0].CreatedAt.Add(gate.FailureWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
 	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // the rules refuse first, and how often codes were guessed is not told
@@ -192,7 +192,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, late.ID, 5) // as many as the first one had
-	f.checkLockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
 // What callers of one class fail at locks out their own codes alone, whichever caller enters or sends them.
@@ -202,7 +202,7 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class}, []store.Class{store.UnknownBrowser, store.KnownBrowser,
 		store.SecretKey})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
-	wait := spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now)
+	wait := spent[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, known, 0)
@@ -224,8 +224,8 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
-	f.checkLockedOut(t, own, own.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
-	f.checkLockedOut(t, theirs, theirs.ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, own, own.CreatedAt.Add(4*time.Second).Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, theirs, theirs.CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
 	f.forgive(t, ana)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, theirs, 0)
@@ -268,7 +268,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	Equal(t, "a code of another class", tryOnce(t, f, theirs.ID), false)
 	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
-	wait := first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now)
+	wait := first[0].CreatedAt.Add(gate.RowWindow).Sub(f.Now)
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
 	f.checkLockedOut(t, almost, wait)
 	f.refuseLockedOut(t, f.Intent(1, byKnown), store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.RowLimit})

@@ -33,7 +33,7 @@ func forgives(t *testing.T, f *Fixture) {
 	failing := f.Admit(t, f.Intent(1))
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	spent := f.spendAllTries(t, 1, 4)
-	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
 	before := len(f.All(t))
 
 	act := f.Act()
@@ -99,7 +99,7 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 		t.Log(what)
 		f.Refuse(t, f.Intent(1, c, one))
 	}
-	f.checkLockedOut(t, other[0], other[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
 	f.forgive(t, gift, desk) // several at once

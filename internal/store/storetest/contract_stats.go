@@ -127,6 +127,6 @@ func daysOfZone(t *testing.T, f *Fixture) {
 		Equal(t, when+", days of measures", got.Intervals[2].At, midnight(10))
 	}
 	ask("from rows")
-	Must(f.CountHours(t.Context(), 80*time.Hour, 1000))(t)
+	Must(f.CountHours(t.Context(), 10*time.Minute, 80*time.Hour, 1000))(t)
 	ask("counted")
 }
