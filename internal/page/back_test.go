@@ -124,9 +124,11 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 func aReturnByItself(t *testing.T, browser context.Context) {
 	var came *http.Request
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if came = r; r.URL.Path != "/in" {
+		if r.URL.Path != "/in" { // the icon
 			w.WriteHeader(http.StatusNoContent)
+			return
 		}
+		came = r
 	}))
 	t.Cleanup(app.Close)
 	w := accepting(t)
