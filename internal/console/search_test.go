@@ -265,7 +265,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	v, _, _, err := r.Log.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
 	until := v.ExpiresAt.UTC().Format("15:04:05")
-	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works until")
+	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works for another")
 	lacks(t, b.Get(explain.SendAddress(other.ID)), "The code that they have")
 	lacks(t, b.Get(explain.SendAddress(row.ID)), "They asked again") // for this purpose they did not
 	lost := r.begin("bo@example.com")
