@@ -22,10 +22,9 @@ import (
 
 // exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet. There is nothing that a list does not show,
 // and no verification ID, since a reader who knows the ID of a valid code could act as the code's holder.
-
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
-	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
+	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients", "outcome", "outcome_at",
 }
 
 // Bounds of exports: of one, in rows, and of those at once in a process.
@@ -136,8 +135,12 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 		return 0, err
 	}
 	for {
+		codes, err := a.codesOf(c.Request().Context(), rows)
+		if err != nil {
+			return n, err
+		}
 		for _, row := range rows {
-			if err := w.Write(exportRow(row)); err != nil {
+			if err := w.Write(codes.exportRow(row)); err != nil {
 				return n, err
 			}
 			n++
@@ -172,8 +175,8 @@ func exportAddress(given url.Values) string {
 }
 
 // exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
-func exportRow(s store.Send) []string {
-	row := rowJSON(s)
+func (c codes) exportRow(s store.Send) []string {
+	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
 	cells := make([]string, len(exportColumns))
 	for i, name := range exportColumns {

@@ -2,11 +2,13 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/store/storetest"
 )
 
 // exportOf reads a whole export.
@@ -58,7 +61,7 @@ func TestExport(t *testing.T) {
 	lacks(t, rec, s.VerificationID)
 	rows := exportOf(t, rec.Body.Bytes())
 	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "reference": "two\nlines, \"quoted\"", "took_ms": ""})
-	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference})
+	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference, "outcome": "waiting", "outcome_at": ""})
 	cursor := frame.WriteCursor(store.Mark{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
@@ -117,6 +120,84 @@ func TestExportStreams(t *testing.T) {
 	acts := r.Entries(auth.ActionExport)
 	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxLimit) {
 		t.Errorf("%+v", acts[0])
+	}
+}
+
+// Rows tell what became of their code, and when: in a list, alone and in an export.
+func TestOutcomes(t *testing.T) {
+	r := newRig(t)
+	check := func(c store.CheckRequest) {
+		r.Clock.Add(time.Second)
+		r.Must(r.Log.Check(t.Context(), c))
+	}
+	expired := r.sent("ex@example.com")
+	r.Clock.Add(9 * time.Minute)
+	approved, locked, canceled := r.sent("ap@example.com"), r.sent("lo@example.com"), r.sent("ca@example.com")
+	check(storetest.Right(approved.VerificationID))
+	right := r.Clock.Now()
+	for range 5 {
+		check(storetest.Wrong(locked.VerificationID))
+	}
+	fifth := r.Clock.Now()
+	r.Must(r.Log.Cancel(t.Context(), canceled.VerificationID))
+	waiting := r.sent("wa@example.com")
+	refused := r.refused("wa@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.VerificationID = waiting.VerificationID })
+	r.Clock.Add(time.Minute)
+	b := r.LoggedIn()
+	exported := map[string]map[string]string{}
+	for _, row := range exportOf(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK).Body.Bytes()) {
+		exported[row["id"]] = row
+	}
+	listed := map[string]map[string]any{}
+	for _, row := range b.Script(http.StatusOK, "GET", "/v1/admin/sends", "")["sends"].([]any) {
+		listed[row.(map[string]any)["id"].(string)] = row.(map[string]any)
+	}
+	for _, c := range []struct {
+		id      uuid.UUID
+		outcome any
+		at      time.Time
+	}{
+		{approved.ID, "entered", right}, {locked.ID, "locked", fifth}, {canceled.ID, "canceled", fifth}, {waiting.ID, "waiting", time.Time{}},
+		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)}, {refused.ID, nil, time.Time{}},
+	} {
+		at, id := frame.Timestamp(c.at), c.id.String()
+		for how, row := range map[string]map[string]any{
+			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
+		} {
+			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]), fmt.Sprint(c.outcome, at))
+		}
+		cells := strings.ReplaceAll(fmt.Sprint(c.outcome, at), "<nil>", "")
+		servertest.Same(t, fmt.Sprint("exported ", c.outcome), exported[id]["outcome"]+exported[id]["outcome_at"], strings.TrimSpace(cells))
+	}
+}
+
+// However many rows an export has, no more than a page of them is kept.
+func TestExportKeepsNoRows(t *testing.T) {
+	r, _, base := served(t)
+	const n = 50 * frame.MaxLimit
+	var rows []store.Send
+	for i := range n {
+		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute",
+			Count: 1, Reference: strings.Repeat("r", 64)})
+	}
+	r.Must(r.Log.Refused(t.Context(), rows))
+	clear(rows)
+	pages, first, most := 0, uint64(0), uint64(0)
+	r.Log.SetFault(func(method string) sqlitetest.Fault {
+		if method == "Sends" {
+			if pages++; pages%10 == 0 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				first, most = cmp.Or(first, m.HeapAlloc), max(most, m.HeapAlloc)
+			}
+		}
+		return sqlitetest.None
+	})
+	written, err := io.Copy(io.Discard, open(t, base+"/v1/admin/sends.csv").Body)
+	r.Must(err)
+	if pages != n/frame.MaxLimit+1 || written < 1<<20 || most > first+512<<10 {
+		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written, first>>10, most>>10)
 	}
 }
 

@@ -46,14 +46,20 @@ func (a *Console) searchJSON(c echo.Context) error {
 }
 
 func (a *Console) answerList(c echo.Context, q query) error {
-	page, err := a.sendList().Page(c.Request().Context(), q.filter, q.given)
+	list := a.sendList()
+	page, err := list.Page(c.Request().Context(), q.filter, q.given)
 	if err != nil {
 		return err
 	}
-	return a.sendList().WriteJSON(c, page)
+	codes, err := a.codesOf(c.Request().Context(), page.Rows)
+	if err != nil {
+		return err
+	}
+	list.JSON = func(s store.Send, _ time.Time) frame.Object { return codes.rowJSON(s) }
+	return list.WriteJSON(c, page)
 }
 
-// rowJSON returns a row of the database for scripts.
+// rowJSON returns a row of the database for scripts, without what became of its code.
 func rowJSON(s store.Send) frame.Object {
 	row := frame.Object{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
@@ -81,12 +87,16 @@ func (a *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	codes, err := a.codesOf(c.Request().Context(), append([]store.Send{s.Send}, s.Related...))
+	if err != nil {
+		return err
+	}
 	v := explain.Judge(s, known, frame.Words(c))
-	story := rowJSON(s.Send)
+	story := codes.rowJSON(s.Send)
 	maps.Copy(story, frame.Object{
 		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": frame.OrNull(s.Send.Locale),
 		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP), "request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
-		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": frame.Objects(s.Related, rowJSON), "quota": nil,
+		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": frame.Objects(s.Related, codes.rowJSON), "quota": nil,
 		"suppressions": frame.Objects(s.Suppressions, func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
 		"events":       frame.Objects(s.Events, providerEventJSON), "verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},
 	})

@@ -23,7 +23,6 @@ import (
 func (a *Console) sendList() frame.List[store.Filter, store.Send] {
 	return frame.List[store.Filter, store.Send]{
 		Name: "sends", Path: "/admin", Mark: markOf,
-		JSON: func(s store.Send, _ time.Time) frame.Object { return rowJSON(s) },
 		Place: func(f *store.Filter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},

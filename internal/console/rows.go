@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sendcode/internal/console/explain"
+	"sendcode/internal/console/frame"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
@@ -83,8 +84,14 @@ const (
 	quotasTime   = 500 * time.Millisecond
 )
 
-// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+// codes are the codes of some sends, by the verification's ID, as they are now.
+type codes struct {
+	by  map[string]store.Verification
+	now time.Time
+}
+
+// codesOf reads the codes of up to 1,000 sends.
+func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -92,7 +99,33 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts
 		}
 	}
 	slices.Sort(ids)
-	codes, now, err := a.Log.CodesOf(ctx, slices.Compact(ids))
+	all, now, err := a.Log.CodesOf(ctx, slices.Compact(ids))
+	c := codes{by: map[string]store.Verification{}, now: now}
+	for _, v := range all {
+		c.by[v.ID] = v
+	}
+	return c, err
+}
+
+// of returns the code of a send; false for refusals, and for a code that is not known any more.
+func (c codes) of(s store.Send) (store.Verification, bool) {
+	v, found := c.by[s.VerificationID]
+	return v, found && s.Number > 0
+}
+
+// rowJSON is rowJSON with what became of the code.
+func (c codes) rowJSON(s store.Send) frame.Object {
+	row := rowJSON(s)
+	row["outcome"], row["outcome_at"] = nil, nil
+	if v, found := c.of(s); found {
+		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now), frame.Timestamp(explain.CodeEndedAt(v, c.now))
+	}
+	return row
+}
+
+// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
+func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +136,12 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts
 		if q := quotas[personOf(s)]; q != nil {
 			r.Quota = *q
 		}
-		i := slices.IndexFunc(codes, func(v store.Verification) bool { return v.ID == s.VerificationID })
-		if i >= 0 && s.Number > 0 {
-			state := explain.CodeStateOf(codes[i], now)
+		if v, found := codes.of(s); found {
+			state := explain.CodeStateOf(v, codes.now)
 			if waits := state == store.CodeWaiting; !waits || !explain.NotDelivered(s) { // nothing waits for what did not arrive
 				r.Code = codeLabel(state, w)
 				if waits {
-					r.Left = codes[i].ExpiresAt.Sub(now).Milliseconds()
+					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
 				}
 			}
 		}

@@ -55,3 +55,11 @@ var codeStates = map[verification.State]store.CodeState{
 func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }
+
+// CodeEndedAt returns when a code came to its end; zero while it can be entered, and if the database does not know.
+func CodeEndedAt(v store.Verification, now time.Time) time.Time {
+	return map[verification.State]time.Time{
+		verification.Approved: v.ApprovedAt, verification.Canceled: v.CanceledAt, verification.Expired: v.ExpiresAt,
+		verification.MaxAttemptsReached: lastWrongCheck(v),
+	}[verification.StateOf(v, now)]
+}
