@@ -13,7 +13,7 @@ func TestDocumentedFilesLoad(t *testing.T) {
 	for _, block := range slices.Concat(yamlBlocks(t, "configuration"), yamlBlocks(t, "../README"), yamlBlocks(t, "../README.zh-CN")) {
 		must(t, block, without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...)
 	}
-	for _, part := range slices.Concat(yamlBlocks(t, "sms"), yamlBlocks(t, "provider-events"), yamlBlocks(t, "quickstart")) {
+	for _, part := range slices.Concat(yamlBlocks(t, "sms"), yamlBlocks(t, "quickstart"), []string{read(t, "../../deploy/provider-events.yaml")}) {
 		var secrets []string
 		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
 			secrets = append(secrets, named[1]+"="+hiddenSecret)

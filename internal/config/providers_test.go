@@ -14,10 +14,10 @@ import (
 
 var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret}
 
-// documented is the example of docs/provider-events.md.
+// documented is the file deploy/provider-events.yaml.
 func documented(t *testing.T) Config {
 	t.Helper()
-	return must(t, yamlBlocks(t, "provider-events")[0], providerVariables...)
+	return must(t, read(t, "../../deploy/provider-events.yaml"), providerVariables...)
 }
 
 // The documented examples read payloads of the shapes that these providers document.
