@@ -44,7 +44,7 @@ MUTANTS ?=
 BENCH_ROUNDS ?= 5
 OUT ?= dist
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour drill microbench fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,9 +87,6 @@ bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB o
 drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
 	@bin/ensure
 	go test -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.kinds=0 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
-
-microbench: ## every benchmark of a part
-	go test -run='^$$' -bench=. -benchmem ./...
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s
 	@set -o pipefail; go test -list='^Fuzz' ./... \

@@ -3,8 +3,6 @@ package quota
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -165,56 +163,4 @@ func together(b *testing.B, callers int, turn time.Duration, call func(context.C
 	}
 	wg.Wait()
 	return float64(done.Load()), time.Since(begin)
-}
-
-// BenchmarkTakeByLimit shows the cost of a higher limit, with a bucket that is full.
-func BenchmarkTakeByLimit(b *testing.B) {
-	client := newClient(b, servertest.Redis(b).URL())
-	limiter := NewRedis(client, "quota:")
-	all := []rival{bare(client)}
-	for _, limit := range []int{1, 10, 100, 1000, 10_000, MaxLimit} {
-		name := fmt.Sprint("a limit of ", limit)
-		events := make([]Event, limit)
-		for i := range events {
-			events[i] = Event{ID: newID(), At: time.Now()}
-		}
-		must(b, limiter.Record(b.Context(), Bucket(name), time.Hour, events))
-		req := Request{Rules: []Rule{sliding(Recipient, limit, time.Hour), sliding(Recipient, max(1, limit/10), time.Minute)},
-			Buckets: map[Scope]string{Recipient: Bucket(name)}}
-		all = append(all, rival{name, client, func(ctx context.Context) error {
-			req := req
-			req.ID = newID()
-			return second(limiter.Take(ctx, req))
-		}})
-	}
-	compete(b, 1, all)
-}
-
-var mostKeys = flag.Int("quota.keys", 1_000_000, "recipients in the largest Redis of BenchmarkTakeByRecipients; 200 bytes each")
-
-// fill makes buckets of one event.
-var fill = redis.NewScript(`
-for i = ARGV[1], ARGV[2] do
-  local key = 'quota:{filled-' .. string.format('%012d', i) .. '}'
-  redis.call('ZADD', key, ARGV[3], ARGV[4])
-  redis.call('PEXPIREAT', key, math.floor(ARGV[3] / 1000) + 86400000)
-end`)
-
-// BenchmarkTakeByRecipients shows the cost of other recipients' keys in Redis.
-func BenchmarkTakeByRecipients(b *testing.B) {
-	var all []rival
-	for n := 10_000; n <= *mostKeys; n *= 10 {
-		client := newClient(b, servertest.Redis(b).URL())
-		if len(all) == 0 {
-			all = append(all, bare(client))
-		}
-		const step = 10_000
-		for first := 0; first < n; first += step {
-			if err := fill.Run(b.Context(), client, nil, first, first+step-1, time.Now().UnixMicro(), newID()).Err(); !errors.Is(err, redis.Nil) {
-				must(b, err)
-			}
-		}
-		all = append(all, rival{fmt.Sprint(n, " recipients"), client, taker(NewRedis(client, "quota:"), true)})
-	}
-	compete(b, 1, all)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -41,24 +38,6 @@ func TestCheckCountsThenCompares(t *testing.T) {
 	})
 }
 
-func TestOneRightAnswerIsApproved(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		code := r.Code(0)
-		var valid atomic.Int32
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				if r.Check(a.View.ID, code).Valid {
-					valid.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		r.Want("approved", valid.Load(), 1)
-	})
-}
-
 // disturbed is a log in which something happens before each check. It notes which verifications are checked.
 type disturbed struct {
 	*sqlitetest.DB
@@ -72,17 +51,6 @@ func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.Chec
 		l.before(c.ID)
 	}
 	return l.DB.Check(ctx, c)
-}
-
-// Another caller's right answer is a moment earlier.
-func TestSecondRightAnswerIsNotApproved(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
-		a := r.SendTo(vtest.Ana)
-		r.Svc.Store = &disturbed{DB: r.Store, before: func(id string) {
-			r.NoError(vtest.Err(r.Store.Check(r.Context(), storetest.Right(id))))
-		}}
-		r.WantChecked("the second", r.Check(a.View.ID, r.Code(0)), "approved false")
-	})
 }
 
 func TestCodeDies(t *testing.T) {
