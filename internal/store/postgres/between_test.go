@@ -29,6 +29,9 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, log, other *
 	return storetest.NewFixture(log).Beside(other), log, other
 }
 
+// unhurried is added to an address: a busy machine looks at what waits for longer than a transaction may, which is repeated then.
+const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
+
 // once has the next Begin of a database followed by a call, between its trips.
 func once(log *DB, then func()) {
 	var done atomic.Bool
@@ -42,7 +45,7 @@ func once(log *DB, then func()) {
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and no code is sent that
 // ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
-	f, log, other := betweenFixture(t)
+	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 1)).IntN
 		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))

@@ -55,7 +55,7 @@ func TestPostgresLostChecks(t *testing.T) {
 
 // What would change a verification between the trips of its check waits, and then sees what the check has done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
-	f, log, other := betweenFixture(t)
+	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for n, meddle := range []func(v store.Verification) error{
 		func(v store.Verification) error {
 			did, err := other.Cancel(t.Context(), v.ID)
@@ -188,7 +188,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 
 // Checks take the locks on the tries of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
-	f, log, other := betweenFixture(t)
+	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
 	var all []*checking
 	for n := range 4 {
 		all = append(all, checked(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
