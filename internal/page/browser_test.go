@@ -88,7 +88,7 @@ const watching = `(() => {
   Date.now = () => (halted ?? date()) + wall;
   performance.now = () => (stopped ?? mono()) + steady;
   window.jump = (w, s) => { wall += w; steady += s; };
-  window.freeze = () => { halted = date(); stopped = mono(); };
+  window.freeze = () => { halted = date(); stopped = mono(); performance.getEntriesByType = () => [{ responseStart: stopped }]; };
   const sleep = setTimeout;
   window.setTimeout = (run, ms, ...more) => { naps.push(ms); return sleep(run, ms, ...more); };
   const note = (list, text) => { if (text && list.at(-1) !== text) list.push(text); };
