@@ -67,6 +67,12 @@ func (migrateCommand) Run(ctx context.Context, cfg config.Config) error {
 	return app.Migrate(ctx, cfg)
 }
 
+type rekeyCommand struct{}
+
+func (rekeyCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.Rekey(ctx, cfg, p.out)
+}
+
 type configCommand struct {
 	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead." xor:"instead"`
 	Schema  bool `help:"Print the JSON Schema of the file, by which editors complete and check it, instead." xor:"instead"`

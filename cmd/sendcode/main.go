@@ -25,6 +25,7 @@ type commandLine struct {
 	Serve    serveCommand    `cmd:"" default:"withargs" help:"Run the service (default)."`
 	Demo     demoCommand     `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the database to the schema of this version."`
+	Rekey    rekeyCommand    `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
 	Config   configCommand   `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor   doctorCommand   `cmd:"" help:"Try every connection and look at what often goes wrong."`
 	Health   healthCommand   `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`

@@ -53,3 +53,20 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	}
 	return plaintext, nil
 }
+
+// Reseal decrypts sealed data and encrypts them with the current key. Errors are those of Open.
+func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
+	plaintext, err := r.Open(label, sealed, additional)
+	if err != nil {
+		return nil, err
+	}
+	return r.Seal(label, plaintext, additional)
+}
+
+// SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not sealed data.
+func SealedBy(sealed []byte) string {
+	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) || !validID(string(sealed[2:2+sealed[1]])) {
+		return ""
+	}
+	return string(sealed[2 : 2+sealed[1]])
+}

@@ -12,11 +12,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// Labels separate the keys of the ring.
+// Labels separate the keys of the ring. RecipientLabel seals the address of a verification.
 const (
-	sealLabel  = "recipient"
-	codeLabel  = "code"
-	knownLabel = "known browser"
+	RecipientLabel = "recipient"
+	codeLabel      = "code"
+	knownLabel     = "known browser"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the database
@@ -39,13 +39,13 @@ func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding
 
 // Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key. It fails if the ring has no key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
-	sealed, err = k.Ring.Seal(sealLabel, []byte(r.Address()), []byte(id))
+	sealed, err = k.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, k.Ring.CurrentID(), err
 }
 
 // Recipient decrypts the address of a verification. It fails if the address was erased, or if its key is not in the ring.
 func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
-	address, err := k.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
+	address, err := k.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return recipient.Recipient{}, err
 	}

@@ -60,3 +60,12 @@ const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the database, also one that goes on after its client hung up.
 var CallTimeout = 5 * time.Second
+
+// SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows' key.
+type SealedTable struct{ Name, Key string }
+
+// SealedRow is a row of a SealedTable.
+type SealedRow struct {
+	Key    string
+	Sealed []byte
+}

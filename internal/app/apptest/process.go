@@ -43,7 +43,7 @@ type Process struct {
 	Base string
 }
 
-// serves is the environment variable that makes a test's program run the service.
+// serves is the environment variable that makes a test's program run the service, or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
 // Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
@@ -61,7 +61,11 @@ func Main(m *testing.M, parallel, times int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
-	if err == nil {
+	switch {
+	case err != nil:
+	case os.Getenv(serves) == "rekey":
+		err = app.Rekey(ctx, cfg, os.Stdout)
+	default:
 		err = app.Run(ctx, cfg, app.ReloadOptions{}, slog.New(slog.NewJSONHandler(os.Stderr, nil)), os.Stdout)
 	}
 	if err != nil {
@@ -71,14 +75,21 @@ func Main(m *testing.M, parallel, times int) int {
 	return 0
 }
 
-// Spawn starts the service in a process, configured by the environment alone, and waits until it prints its address. The process
-// is the test's own program: nothing has to be built, and where the race detector watches the test, it watches the process too.
-func (s *Stack) Spawn() *Process {
+// Program returns a command in a process of its own, "serve" or "rekey", configured by the environment alone.
+func (s *Stack) Program(what string) *exec.Cmd {
 	s.Helper()
 	program, err := os.Executable()
 	Must(s.T, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"=1")
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"="+what)
+	return cmd
+}
+
+// Spawn starts the service in a process, configured by the environment alone, and waits until it prints its address. The process
+// is the test's own program: nothing has to be built, and where the race detector watches the test, it watches the process too.
+func (s *Stack) Spawn() *Process {
+	s.Helper()
+	cmd := s.Program("serve")
 	out, err := cmd.StdoutPipe()
 	Must(s.T, err)
 	cmd.Stderr = s.Printed

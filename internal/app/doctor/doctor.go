@@ -93,6 +93,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", log.Clock)
+	d.checkKeys(ctx, log)
 	said, err := d.checkStorage(ctx, log)
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
 }

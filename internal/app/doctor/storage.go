@@ -3,15 +3,41 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"sendcode/internal/app"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 )
 
 // weeksAhead is how many whole weeks the database should have room for; with less, doctor warns.
 const weeksAhead = 2
+
+// checkKeys counts the rows that are encrypted under each key. It stops after some seconds: of many million rows, sendcode rekey counts.
+func (d *doctor) checkKeys(ctx context.Context, log *postgres.DB) {
+	ring := app.RingIDs(d.cfg)
+	if len(ring) == 0 { // a service with secrets of its own
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
+	defer cancel()
+	counts, err := app.CountKeys(ctx, log.Store())
+	said := "rows by key, the first of which is " + ring[0] + ": " + app.SayCounts(counts)
+	if err != nil {
+		said += ", and more"
+	}
+	d.pass("keys", said)
+	for id := range counts {
+		switch {
+		case !slices.Contains(ring, id):
+			d.fail("keys", fmt.Sprintf("%d rows can't be read: key %q is not in SENDCODE_SECRET_KEYS", counts[id], id))
+		case id != ring[0]:
+			d.remark("keys", id+" is needed until sendcode rekey has encrypted its rows again")
+		}
+	}
+}
 
 // checkStorage returns a sentence about what the database holds, and prints remarks on faults.
 func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, error) {

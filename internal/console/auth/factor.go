@@ -15,10 +15,10 @@ import (
 	"sendcode/quota"
 )
 
-// factorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a secret that a page keeps until a first code
+// FactorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a secret that a page keeps until a first code
 // has confirmed it.
 const (
-	factorLabel = "second factor"
+	FactorLabel = "second factor"
 	enrolLabel  = "second factor to be"
 )
 
@@ -140,7 +140,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil || !has {
 		return false, err
 	}
-	secret, err := a.Ring.Open(factorLabel, f.Sealed, []byte(v.Account))
+	secret, err := a.Ring.Open(FactorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err)
 		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
@@ -149,7 +149,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if !right {
 		return false, nil
 	}
-	sealed, err := a.Ring.Seal(factorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
+	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
 	if err != nil {
 		return false, err
 	}

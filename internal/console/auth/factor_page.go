@@ -134,7 +134,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
-	sealed, err := a.Ring.Seal(factorLabel, secret, []byte(s.Account))
+	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(s.Account))
 	if err != nil {
 		return err
 	}

@@ -252,7 +252,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if strings.Contains(string(f.Sealed), d.Secret) {
 		t.Error("in the clear")
 	}
-	if _, err := r.Ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
+	if _, err := r.Ring.Open(FactorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
 	without, err := keys.Parse(keys.GenerateEntry())
@@ -267,7 +267,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if string(g.Sealed) == string(f.Sealed) {
 		t.Error("not sealed anew")
 	}
-	if _, err := r.Ring.Open(factorLabel, g.Sealed, []byte("admin")); err != nil {
+	if _, err := r.Ring.Open(FactorLabel, g.Sealed, []byte("admin")); err != nil {
 		t.Error(err)
 	}
 }

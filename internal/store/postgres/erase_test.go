@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/storetest"
@@ -131,4 +132,14 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
 	servertest.Await(t, "the grant to be forgotten", func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
+}
+
+// What is encrypted under the ring's keys can be encrypted again: every table with such a column is named.
+func TestEverySealedColumnIsNamed(t *testing.T) {
+	for table, columns := range erasable {
+		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")
+		if named := slices.ContainsFunc(sqldb.SealedTables, func(s store.SealedTable) bool { return s.Name == table }); sealed != named {
+			t.Errorf("%s: has sealed %v, is in SealedTables %v", table, sealed, named)
+		}
+	}
 }

@@ -28,6 +28,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"forgive":    {forgives, forgivesNothingElse},
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
+	"reseal":     {reseals},
 	"stats":      {statsOfTimeRange, daysOfZone},
 	"expire":     {expires, expiresWithVerification, expiresAtOnce},
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},

@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/config"
+	"sendcode/internal/console/auth"
+	"sendcode/internal/keys"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// rekeyRows is how many rows Rekey reads at once, and at most changes in one transaction.
+const rekeyRows = 500
+
+// sealLabels has the label of each of sqldb.SealedTables.
+var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel}
+
+// Rekey encrypts what is stored under older keys of the ring with its first one, beside the service, and prints to out how far it is. It
+// keeps no state: it can be stopped, and called again, at any time. The error says how many rows are left, for example because they were
+// locked, or written meanwhile by a replica that has another first key.
+func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
+	log, done, err := openStoreForCommand(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = done() }()
+	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return err
+	}
+	r := rekeying{log: log, ring: ring, out: out, printed: time.Now()}
+	if err := log.EachSealed(ctx, rekeyRows, func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
+		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
+	}
+	counts, err := CountKeys(ctx, log)
+	if err != nil {
+		return err
+	}
+	current := counts[ring.CurrentID()]
+	delete(counts, ring.CurrentID())
+	if _, err := fmt.Fprintf(out, "%d rows re-encrypted; %d are under %s\n", r.changed, current, ring.CurrentID()); err != nil || len(counts) == 0 {
+		return err
+	}
+	return fmt.Errorf("rows under other keys: %s; the command can be repeated", SayCounts(counts))
+}
+
+type rekeying struct {
+	log           *sqldb.DB
+	ring          *keys.Ring
+	out           io.Writer
+	read, changed int
+	printed       time.Time
+}
+
+// page re-encrypts those of some rows that are not under the first key. Then it waits as long as that took, so that the database has time
+// for the service.
+func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
+	var old []string
+	for _, row := range rows {
+		if keys.SealedBy(row.Sealed) != r.ring.CurrentID() {
+			old = append(old, row.Key)
+		}
+	}
+	if r.read += len(rows); len(old) > 0 {
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		n, err := r.log.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
+			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key)) // nil where the key is missing: it stays, and is counted
+			return sealed
+		})
+		if err != nil {
+			return err
+		}
+		r.changed += n
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Since(began)):
+		}
+	}
+	if time.Since(r.printed) < time.Second {
+		return nil
+	}
+	r.printed = time.Now()
+	_, err := fmt.Fprintf(r.out, "%s: %d rows read, %d re-encrypted\n", t.Name, r.read, r.changed)
+	return err
+}
+
+// CountKeys returns how many rows are sealed under each key, by its ID; "" are damaged.
+func CountKeys(ctx context.Context, log *sqldb.DB) (map[string]int, error) {
+	counts := map[string]int{}
+	err := log.EachSealed(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
+		for _, row := range rows {
+			counts[keys.SealedBy(row.Sealed)]++
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is not set.
+func RingIDs(cfg config.Config) []string {
+	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
+	if err != nil {
+		return nil
+	}
+	return ring.IDs()
+}
+
+// SayCounts lists counts of CountKeys.
+func SayCounts(counts map[string]int) string {
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(counts)) {
+		if list = append(list, fmt.Sprintf("%s %d", id, counts[id])); id == "" {
+			list[len(list)-1] = fmt.Sprintf("damaged %d", counts[id])
+		}
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,70 @@
+package sqldb
+
+import (
+	"context"
+	"slices"
+
+	"sendcode/internal/store"
+)
+
+// SealedTables are the tables with a column "sealed", which keys.Ring.Seal made for the row's key.
+var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"}}
+
+// sealedHead is how many bytes of sealed data are read to see the ID of their key.
+const sealedHead = 2 + 16
+
+func sealedFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
+
+// Reseal replaces what is sealed in the rows with these keys by what seal returns, in one transaction. It skips rows that another
+// transaction has locked, so that it waits for none, and rows for which seal returns nil. It returns the number of rows that it changed.
+func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string, seal func(store.SealedRow) []byte) (int, error) {
+	return Writing(ctx, db, func(q Tx) (int, error) {
+		found, err := All(q, sealedFields, q.Dialect.locked(`SELECT `+t.Key+`, sealed FROM `+t.Name+`
+WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": rows})
+		if err != nil {
+			return 0, err
+		}
+		var names []string
+		var sealed [][]byte
+		for _, r := range found {
+			if s := seal(r); s != nil {
+				names, sealed = append(names, r.Key), append(sealed, s)
+			}
+		}
+		if q.Dialect == Postgres && len(names) > 0 { // one trip, while the rows are locked
+			err = q.exec(`UPDATE `+t.Name+` SET sealed = (@sealed::bytea[])[array_position(@keys::text[], `+t.Key+`)]
+WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": names, "sealed": sealed})
+			return len(names), err
+		}
+		for i := range names {
+			if err := q.exec(`UPDATE `+t.Name+` SET sealed = @sealed WHERE `+t.Key+` = @key`,
+				Args{"key": names[i], "sealed": sealed[i]}); err != nil {
+				return 0, err
+			}
+		}
+		return len(names), nil
+	})
+}
+
+// EachSealed calls page for all rows of the sealed tables, up to limit at a time, without those that were erased. Of Sealed the rows have
+// only the first bytes.
+func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
+	for _, t := range SealedTables {
+		for after, more := "", true; more; {
+			bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
+			rows, err := ReadAll(bounded, db, sealedFields, `SELECT `+t.Key+`, substr(sealed, 1, @head) FROM `+t.Name+`
+WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedHead})
+			cancel()
+			if err != nil {
+				return err
+			}
+			if more = len(rows) == limit; len(rows) > 0 {
+				after = rows[len(rows)-1].Key
+			}
+			if err := page(t, slices.DeleteFunc(rows, func(r store.SealedRow) bool { return len(r.Sealed) == 0 })); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
