@@ -87,25 +87,33 @@ type route struct {
 	scope        Scope
 	handler      handler
 	secret       string // what only secret keys may do there; empty: public keys may as well
+	missing      string // detail where what is asked for does not exist
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), ""},
-		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, ""},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), ""},
-		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, ""},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID"},
-		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs"}, // browsers carry proofs
-		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota"},
-		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, ""},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits},
+		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", noVerification},
+		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", noVerification},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification},
+		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", noVerification},
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID", nonePending},
+		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", ""}, // browsers carry proofs
+		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", ""},
+		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", ""},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits, noLimit},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits, noLimit},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits, noLimit},
 	}
 }
 
 const useLimits = "use limits" // since the caller names what is counted
+
+// Details of a 404.
+const (
+	noVerification = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
+	nonePending    = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
+	noLimit        = "No limit of this name is configured."
+)
 
 // withBody returns a handler that decodes the JSON body for next.
 func withBody[B any](next func(c echo.Context, who verification.Caller, body B) error) handler {

@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/requestid"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
@@ -58,16 +60,17 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		presented, ok := server.BearerToken(c)
 		if !ok {
-			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key: send Authorization: Bearer sk_…"}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
 		switch {
 		case key == nil:
-			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
-			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
+			return &server.Problem{Kind: server.Forbidden,
+				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}
 		}
 		requestid.Note(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
@@ -89,7 +92,11 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		case r.secret != "" && key.Kind != verification.Secret:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
 		}
-		return r.handler(c, who)
+		err := r.handler(c, who)
+		if errors.Is(err, fault.NotFound) {
+			return &server.Problem{Kind: server.NotFound, Detail: r.missing}
+		}
+		return err
 	}
 }
 

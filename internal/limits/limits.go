@@ -215,7 +215,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 		values := make([]string, 0, MaxKeys)
 		for _, name := range l.keys[rule.Scope] {
 			if ask.Keys[name] == "" {
-				return quota.Request{}, fault.Invalid("keys."+name, "missing", "This limit counts by the key "+name+".")
+				return quota.Request{}, fault.Invalid("keys."+name, "missing", "This limit counts by the key "+name+", which is missing or empty.")
 			}
 			values = append(values, ask.Keys[name])
 		}

@@ -131,7 +131,7 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 func (s *Service) open(app string, r Ask) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
-		return "", time.Time{}, fault.Invalid("proof", "missing", "Give either proof or reference.")
+		return "", time.Time{}, fault.Invalid("proof", "missing", "Give one of proof and reference, and not both.")
 	case r.Reference != "":
 		return s.openReference(app, r)
 	}

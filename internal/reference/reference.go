@@ -1,5 +1,5 @@
-// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at /docs. Package server serves the page of each
-// problem.
+// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at /docs. Package server serves the page of
+// each problem.
 package reference
 
 import (
@@ -42,7 +42,8 @@ func render(specification []byte) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf, "parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
+		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf,
+		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func ReadJSON(c echo.Context, v any) error {
 		return readProblem(err)
 	}
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
-		return malformedJSON("The body is JSON, but not an object, at", body, int64(len(body)-len(first)))
+		return malformedJSON("The body is JSON, but not an object", body, int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		return decodeProblem(err, body)
@@ -56,10 +56,10 @@ func readProblem(err error) error {
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this byte. The detail ends with the place.
+// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this byte. The place is added to the detail.
 func malformedJSON(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
-	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s line %d, column %d.", detail, line, column), Extra: place(body, at, nil)}
+	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column), Extra: place(body, at, nil)}
 }
 
 // place adds to a problem's members where in the body it is: position in bytes from 0, line and column from 1, columns in characters.
@@ -80,26 +80,29 @@ func decodeProblem(err error, body []byte) error {
 	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
 	meaning, _ := errors.AsType[*json.SemanticError](err)
 	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		return malformedJSON("The body is empty", body, 0)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return malformedJSON("The body ends before its JSON object does, at", body, int64(len(body)))
+		return malformedJSON("The body ends before its JSON object does", body, int64(len(body)))
 	case !utf8.Valid(body):
-		return malformedJSON("The body is not valid UTF-8 at", body, firstInvalidByte(body))
+		return malformedJSON("The body is not valid UTF-8", body, firstInvalidByte(body))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
 			Extra: place(body, syntax.ByteOffset, map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
 		}
 	case syntax != nil:
-		return malformedJSON("The body is not valid JSON at", body, syntax.ByteOffset)
+		return malformedJSON("The body is not valid JSON", body, syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
-		return &Problem{Kind: UnknownField, Extra: place(body, meaning.ByteOffset, map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())})}
+		name := map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}
+		return &Problem{Kind: UnknownField, Extra: place(body, meaning.ByteOffset, name)}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
 			Extra: place(body, meaning.ByteOffset, map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
 		}
 	}
-	return malformedJSON("The body could not be decoded at", body, 0)
+	return malformedJSON("The body could not be decoded", body, 0)
 }
 
 // dottedPath returns the path of a field with dots, such as keys.user.

@@ -68,9 +68,9 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 // A place in a body is told as editors tell it: lines and columns from 1, columns in characters.
 func TestReadJSONSaysLineAndColumn(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"to":x}`:                       "1:7 at line 1, column 7.",
-		"{\n  \"to\": \"é😀\", x\n}":      "2:15 at line 2, column 15.",
-		"{\r\n\"to\":\"x\",\r\n":         "3:1 at line 3, column 1.",
+		`{"to":x}`:                       "1:7 (line 1, column 7).",
+		"{\n  \"to\": \"é😀\", x\n}":      "2:15 (line 2, column 15).",
+		"{\r\n\"to\":\"x\",\r\n":         "3:1 (line 3, column 1).",
 		"{\n\"to\":1}":                   "2:6 ",
 		"{\n \"other\":1}":               "2:2 ",
 		"{\"to\":\"x\",\n \"to\":\"y\"}": "2:2 ",
@@ -78,8 +78,8 @@ func TestReadJSONSaysLineAndColumn(t *testing.T) {
 		_, err := readSample(body, "application/json")
 		p := &Problem{}
 		errors.As(err, &p)
-		_, place, _ := strings.Cut(p.Detail, " at ")
-		if got := fmt.Sprint(p.Extra["line"], ":", p.Extra["column"], " at ", place); !strings.HasPrefix(got, want) {
+		_, place, _ := strings.Cut(p.Detail, "(")
+		if got := fmt.Sprint(p.Extra["line"], ":", p.Extra["column"], " (", place); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}

@@ -41,18 +41,19 @@ var (
 			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.", sayOurs})
 	UnknownField = kind(Kind{"unknown-field", http.StatusBadRequest, "Unknown field",
 		"The body has a field that this address does not know.",
-		"`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.", sayOurs})
+		"`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
+		sayOurs})
 	BadRequest = kind(Kind{"bad-request", http.StatusBadRequest, "Bad request",
 		"The request could not be understood.",
 		"`detail` says what is wrong. Change the request before you repeat it. Nothing was done.", sayOurs})
 	Unauthorized = kind(Kind{"unauthorized", http.StatusUnauthorized, "Not authorised",
 		"The request has no key, token or signature that is valid here.",
-		"Send an API key: `Authorization: Bearer sk_…`; `sendcode key` makes one. Under /v1/admin send an admin token in its place. An event of a " +
-			"mail provider is signed as its setting says.", sayOurs})
+		"Send an API key: `Authorization: Bearer sk_…`; `sendcode key` makes one. Under /v1/admin send an admin token in its place. An event " +
+			"of a mail provider is signed as its setting says.", sayOurs})
 	Forbidden = kind(Kind{"forbidden", http.StatusForbidden, "Not allowed",
 		"This key, account or origin may not do that.",
-		"`detail` says why. A public key works on pages of its app's `origins` alone, and not for what needs a secret key. An account may do what " +
-			"its role allows.", sayOurs})
+		"`detail` says why. A public key works on pages of its app's `origins` alone, and not for what needs a secret key. An account may do " +
+			"what its role allows.", sayOurs})
 	ScopeMissing = kind(Kind{"insufficient-scope", http.StatusForbidden, "Insufficient scope",
 		"The API key has scopes, and the one that this request needs is not among them.",
 		"`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.", sayOurs})
@@ -62,8 +63,8 @@ var (
 			"erased. If the ID was good before, ask for a new code.",
 		"This code is not known any more. Ask for a new one."})
 	MethodNotAllowed = kind(Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
-		"This address does not know the method of the request.",
-		"The header `Allow` names the methods that it knows.", sayOurs})
+		"This address does not know the method of the request; the header Allow names those that it knows.",
+		"Use one of the methods in `Allow`.", sayOurs})
 	Conflict = kind(Kind{"conflict", http.StatusConflict, "Conflict",
 		"Another request with the same Idempotency-Key is being worked on.",
 		"Repeat the same request with the same key after `Retry-After` seconds: it then has the answer of the first.",
@@ -84,7 +85,7 @@ var (
 		"This Idempotency-Key came with another request in the last 24 hours.",
 		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.", sayOurs})
 	TooLarge = kind(Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large",
-		"The body is larger than 16 KiB, or than this address takes.",
+		"The body is larger than 16 KiB.",
 		"Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.", sayOurs})
 	UnsupportedMedia = kind(Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
 		"The Content-Type of the body is not application/json in UTF-8.",
@@ -97,12 +98,13 @@ var (
 	QuotaExceeded = kind(Kind{quotahttp.ProblemSlug, http.StatusTooManyRequests, quotahttp.ProblemTitle,
 		"At least one rule has no place left.",
 		"Wait `retry_after` seconds: a request after that is let in, an earlier one is not. `blocked_by` is the rule that blocks longest, and " +
-			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own have this one type.",
+			"`quota` has the state of each rule. A refused request costs nothing and moves no deadline. Sends and limits of your own " +
+			"have this one type.",
 		"The next code can be sent at 14:32 (`retry_after` from now). The last one still works."})
 	TooManyChecks = kind(Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks",
 		"Too many wrong codes were entered for this recipient or from this network, so none is compared now.",
-		"Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart for " +
-			"what browsers and what secret keys asked for. Nothing was counted or sent.",
+		"Wait `retry_after` seconds. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart " +
+			"for what browsers and what secret keys asked for. Nothing was counted or sent.",
 		"Too many wrong codes were entered. Try again at 14:32."})
 	TooManyAttempts = kind(Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts",
 		"Too many wrong admin tokens came from your network.",
@@ -110,11 +112,13 @@ var (
 		"Too many attempts. Try again at 14:32."})
 	TooManyRequests = kind(Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests",
 		"Browsers of your network made too many requests in the last minute.",
-		"Wait `retry_after` seconds. Nothing was done, and nothing was counted against a recipient. Requests with a secret key have no such limit.",
+		"Wait `retry_after` seconds. Nothing was done, and nothing was counted against a recipient. Requests with a secret key have no such " +
+			"limit.",
 		"Your network makes too many requests. Try again in a minute."})
 	Internal = kind(Kind{"internal", http.StatusInternalServerError, "Internal error",
 		"Something went wrong in the service.",
-		"Repeat the request later, a send with the same Idempotency-Key. The operator of the service finds the cause in the log by `request_id`.", sayOurs})
+		"Repeat the request later, a send with the same Idempotency-Key. The operator of the service finds the cause in the log by `request_id`.",
+		sayOurs})
 	DeliveryFailed = kind(Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered",
 		"The message was refused for good, or not even tried.",
 		"`send.reason` says why (`rejected`: the mail server or carrier refused it; `suppressed`: the recipient gets no messages for a while; " +

@@ -82,15 +82,16 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 			return a, err
 		}
 	}
+	var err error
+	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
+		return a, err
+	}
 	p, err := FindPurpose(s.Policy.Get(), a.Purpose)
 	if err != nil {
 		return a, err
 	}
 	if a.Kind == Secret {
 		a.Site = s.Policy.Get().Apps[a.App].Site
-	}
-	if a.to, err = s.parseRecipient(a.Channel, a.To, a.Country); err != nil {
-		return a, err
 	}
 	hashes := s.Vault.Hashes(a.to)
 	a.address = hashes.Address

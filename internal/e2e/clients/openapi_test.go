@@ -46,6 +46,11 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		}
 	}
 	try(malformed(id))
+	for _, a := range []apptest.Answer{s.Look("nothing"), s.Check(0, "nothing", "123456"), s.Post("/v1/limits/none/peek", `{"keys":{}}`)} {
+		if said := string(a.Raw); !strings.Contains(said, "There is no verification of this ID") && !strings.Contains(said, "No limit of this name") {
+			t.Errorf("what is missing is not said: %s", said)
+		}
+	}
 	if c := s.Check(0, id, "000000"); c.AttemptsRemaining == nil || *c.AttemptsRemaining != 4 || len(s.Mails()) != 1 {
 		t.Errorf("malformed requests cost a try or sent %d mails: %s", len(s.Mails()), c.Raw)
 	}
@@ -128,6 +133,7 @@ func malformed(id string) []asked {
 		{"POST", path, `{"channel":"email","to":"` + strings.Repeat("a", 1<<20) + `"}`, 413, nil, "too-large", ""},
 		{"POST", path, `{"channel":"email","to":"x@example.com\r\nBcc: y@example.com"}`, 422, nil, "invalid-field", "to"},
 		{"POST", path, `{"verification_id":"nothing"}`, 404, nil, "not-found", ""},
+		{"POST", path, `{"channel":"fax","to":"x@example.com","purpose":"nope"}`, 422, nil, "invalid-field", "channel"},
 		{"POST", path, ana + `}`, 401, with("Authorization", ""), "unauthorized", ""},
 		{"POST", path, "channel=email", 415, with("Content-Type", "application/x-www-form-urlencoded"), "unsupported-media-type", ""},
 		{"PUT", path, ana + `}`, 405, nil, "method-not-allowed", ""},
