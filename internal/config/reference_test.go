@@ -118,17 +118,19 @@ func variablesList(t *testing.T) (text string) {
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
 		all[d.key] = d
 	}
+	var inFile []string
 	for _, v := range variables {
 		name := "`" + envName(v.key) + "`"
 		if v.kind == "file" {
 			name += "*"
 		}
 		if v.secret || v.key == keyFile || strings.Contains(v.key, ".") {
-			name += "†"
+			text += row(name, all[v.key].field, all[v.key].meaning)
+		} else {
+			inFile = append(inFile, name)
 		}
-		text += row(name, all[v.key].field, all[v.key].meaning)
 	}
-	return text
+	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
 }
 
 // row returns a line of a list of settings: what it names, its default in brackets, and its meaning.

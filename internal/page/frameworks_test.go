@@ -22,8 +22,18 @@ import (
 // aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
 	dir, modules := frameworks(t)
-	write(t, dir, "SignIn.jsx", example(t, "jsx")[0])
+	write(t, dir, "SignIn.jsx", signIn(t, "jsx"))
 	aWidgetInAFramework(t, browser, bundled(t, dir, "react.jsx", modules))
+}
+
+// signIn is the component of the documentation.
+func signIn(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/examples/SignIn." + language)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // aWidgetInVue, with the component of the documentation.
@@ -31,7 +41,7 @@ func aWidgetInVue(t *testing.T, browser context.Context) {
 	dir, modules := frameworks(t)
 	compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
 	compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
-	compile.Stdin = strings.NewReader(example(t, "vue")[0])
+	compile.Stdin = strings.NewReader(signIn(t, "vue"))
 	var problems bytes.Buffer
 	compile.Stderr = &problems
 	component, err := compile.Output()

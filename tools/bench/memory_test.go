@@ -104,9 +104,8 @@ func needs(u units) string {
 	measured.add("tables and indexes of a send", size(u.row))
 	measured.add("memory of Redis for a recipient", size(u.key))
 	return "Unit costs at 64 callers:\n\n" + measured.String() + fmt.Sprintf(`
-Assumptions: one check for each send; the busiest second has %d times the mean; processors are at most %.0f %% busy then; rows are kept for %d
-days, and up to a week more until their partition is dropped; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s;
-Redis keeps a recipient for a day.
+Assumed: one check for each send; the busiest second has %d times the mean, and processors are %.0f %% busy then; rows are kept for %d days and up to
+a week; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day.
 
 `, peakFactor, busy*100, retention, perReplica, pool, mailTime) + needed(u, 10e6) + fmt.Sprintf(`
 Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
@@ -117,11 +116,9 @@ Postgres writes a whole page at its first change after a checkpoint: at most %d 
 // otherFigures are those of ten times as many sends, and where they do not only grow.
 func otherFigures(u units) string {
 	return needed(u, 100e6) + fmt.Sprintf(`
-- **Mail connections** decide how many replicas there are: `+"`conns`"+` is at most %d for each replica and server, and further servers are
-  fallbacks. A mail server that answers in less than %.1f s needs fewer.
-- **Disk**: old sends go as whole weekly partitions. Verifications and what belongs to them are deleted row by row: one for each send, every day.
-  Watch the rows that are due, and autovacuum of these tables.
-- If Redis needs more than one processor, use a Cluster. If Postgres needs more than one machine, divide the apps among installations.
+- **Mail connections** decide the number of replicas: `+"`conns`"+` is at most %d for each. A mail server that needs less than %.1f s needs fewer.
+- **Disk**: sends go as whole weekly partitions; verifications row by row, one for each send: watch autovacuum.
+- If Redis needs more than one processor, use a Cluster; if Postgres more than one machine, divide the apps among installations.
 `, mostConns, mailTime)
 }
 

@@ -33,18 +33,20 @@ var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm
 
 // copied are the files of the tree that an archive has, by their names in it.
 var copied = map[string]string{
-	"README.md":             "tools/release/README.md",
-	"CHANGELOG.md":          "CHANGELOG.md",
-	"UPGRADING.md":          "UPGRADING.md",
-	"sendcode.service":      "deploy/systemd/sendcode.service",
-	"docs/openapi.yaml":     "docs/openapi.yaml",
-	"docs/alerts.yaml":      "docs/alerts.yaml",
-	"docs/runbooks.md":      "docs/runbooks.md",
-	"docs/operations.md":    "docs/operations.md",
-	"docs/quickstart.md":    "docs/quickstart.md",
-	"docs/policies.md":      "docs/policies.md",
-	"docs/PROMISES.md":      "docs/PROMISES.md",
-	"docs/configuration.md": "docs/configuration.md",
+	"README.md":              "tools/release/README.md",
+	"CHANGELOG.md":           "CHANGELOG.md",
+	"UPGRADING.md":           "UPGRADING.md",
+	"sendcode.service":       "deploy/systemd/sendcode.service",
+	"docs/openapi.yaml":      "docs/openapi.yaml",
+	"docs/alerts.yaml":       "docs/alerts.yaml",
+	"docs/runbooks.md":       "docs/runbooks.md",
+	"docs/operations.md":     "docs/operations.md",
+	"docs/quickstart.md":     "docs/quickstart.md",
+	"docs/examples/back.mjs": "docs/examples/back.mjs",
+	"docs/examples/back.py":  "docs/examples/back.py",
+	"docs/policies.md":       "docs/policies.md",
+	"docs/PROMISES.md":       "docs/PROMISES.md",
+	"docs/configuration.md":  "docs/configuration.md",
 }
 
 // printed are the files that the program prints itself: the arguments by the name in the archive.

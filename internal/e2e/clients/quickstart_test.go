@@ -60,6 +60,10 @@ func TestQuickStarts(t *testing.T) {
 	s := apptest.Embedded(t)
 	s.Start(1)
 	for language, q := range quickStarts {
+		text := text
+		if file, err := os.ReadFile("../../../docs/examples/" + q.file); err == nil {
+			text = []byte("```" + language + "\n" + string(file) + "```")
+		}
 		snippet := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
 		if snippet == nil {
 			t.Fatalf("there is no quick start in %s", language)

@@ -19,20 +19,18 @@ import (
 // maxSignUp is how long the back end of a sign-up may be, in lines.
 const maxSignUp = 12
 
-// The sign-ups of docs/sign-up.md and docs/signup.py have twelve lines, and run: a person comes, enters a code on our page, and is welcome by the proven
+// The sign-ups of docs/examples have twelve lines, and run: a person comes, enters a code on our page, and is welcome by the proven
 // address; a reference that was used, is forged, or came to another browser signs no account up.
 func TestASignUpInTwelveLines(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/sign-up.md")
+	node, err := os.ReadFile("../../../docs/examples/signup.mjs")
 	apptest.Must(t, err)
-	_, node, _ := strings.Cut(string(page), "```js\n")
-	node, _, _ = strings.Cut(node, "```")
-	python, err := os.ReadFile("../../../docs/signup.py")
+	python, err := os.ReadFile("../../../docs/examples/signup.py")
 	apptest.Must(t, err)
 	for language, c := range map[string]struct {
 		file, text string
 		run        func(testing.TB) string
-	}{"js": {"signup.mjs", node, servertest.Node}, "python": {"signup.py", string(python), servertest.Python}} {
+	}{"js": {"signup.mjs", string(node), servertest.Node}, "python": {"signup.py", string(python), servertest.Python}} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			program := c.run(t)

@@ -67,7 +67,7 @@ func genericRig() smstest.Rig {
 	return r
 }
 
-// kannelDescription is the one in docs/sms.md, with receipts.
+// kannelDescription is the one in deploy/http-carriers.yaml, with receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		Method: "GET",

@@ -1,0 +1,9 @@
+const ask = async (path, body, key = crypto.randomUUID()) => {
+  const answer = await fetch(process.env.SENDCODE_URL + path, {
+    method: 'POST', body: JSON.stringify(body),
+    headers: { Authorization: `Bearer ${process.env.SENDCODE_API_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },
+  });
+  return [answer.status, await answer.json()];
+};
+export const send = (to, key) => ask('/v1/verifications', { channel: 'email', to }, key);
+export const check = (id, code) => ask(`/v1/verifications/${id}/check`, { code });

@@ -1,0 +1,12 @@
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+const { SENDCODE_URL: url, SENDCODE_API_KEY: key, SHOP_URL: shop } = process.env;
+const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, redeem = `${url}/v1/proofs/redeem`;
+createServer(async (request, response) => {
+  const { reference, state } = Object.fromEntries(new URL(request.url, shop).searchParams), fresh = randomUUID();
+  const begun = request.headers.cookie?.split('; ').includes(`state=${state}`); // in this browser
+  const answer = begun && await fetch(redeem, { method: 'POST', headers, body: JSON.stringify({ reference }) }).catch(() => null);
+  if (answer?.ok) return response.end(`Welcome, ${(await answer.json()).to}`); // make the account here
+  const location = `${url}/?app=shop&return_url=${encodeURIComponent(`${shop}/signup?state=${fresh}`)}`;
+  response.writeHead(303, { location, 'set-cookie': `state=${fresh}; HttpOnly; SameSite=Lax` }).end();
+}).listen(new URL(shop).port, '127.0.0.1');
