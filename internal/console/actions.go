@@ -34,7 +34,7 @@ type sendAction struct {
 var sendActions = []sendAction{
 	{Name: auth.ActionReset, Path: "reset", do: (*Console).reset},
 	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, do: (*Console).resend},
-	{Name: auth.ActionCancel, Path: "cancel", ends: true, code: true, do: (*Console).cancel},
+	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancel},
 	{Name: auth.ActionReveal, Path: "reveal", code: true, do: (*Console).reveal},
 	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
 }
@@ -224,7 +224,7 @@ type note struct {
 	Reason  string // as typed, when it was not done
 }
 
-// actionsFor returns the forms that a send's page offers an account.
+// actionsFor returns the actions that a send's page offers an account.
 func actionsFor(who auth.Actor, s store.Story) (list []sendAction) {
 	for _, d := range sendActions {
 		if who.May(d.Name) && d.appliesTo(s) {

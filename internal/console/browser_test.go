@@ -116,13 +116,14 @@ func resetsAQuota(t *testing.T, browser chromium) {
 
 	// Without a reason the browser itself asks for one, and nothing is sent.
 	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
-	w.do(chromedp.Click(chromedp.CSS(".deeds summary")), reset)
-	w.says(`location.pathname + " " + document.activeElement.id`, page+" reason-reset")
+	w.leads(page+"?do=reset", chromedp.Click(chromedp.CSS(`a[href*="do=reset"]`)))
+	w.do(reset)
+	w.says(`location.pathname + " " + document.activeElement.id`, page+" reason")
 	r.Acts()
 	// A reason that names the person is refused, and kept to be corrected.
 	w.leads(page+"/reset", chromedp.KeyEvent("ana@example.com called"+kb.Enter))
-	w.says(`document.querySelector("details[open] [role=alert]").innerText + "|" + document.querySelector("#reason-reset").value`, "Leave names", "|ana@example.com called")
-	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason-reset"), "ticket 7"), reset)
+	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`, "Leave names", "|ana@example.com called")
+	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
 	w.says(`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
 	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")

@@ -99,6 +99,7 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/preview", Handler: frame.Form(a.sendPreview), Action: auth.ActionPreview},
+		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.NoPage, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},

@@ -33,6 +33,7 @@ type sendView struct {
 	Quota   quotaView
 	Note    note
 	Deeds   []sendAction
+	Deed    sendAction // the one that is chosen, which has the form; zero: none is
 }
 
 // quotaView shows what a recipient's rules say now.
@@ -62,6 +63,11 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
 		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Deeds: actionsFor(auth.ActorOf(c), s),
+	}
+	for _, d := range v.Deeds {
+		if d.Path == c.QueryParam("do") || d.Name == n.Deed && n.Problem != "" {
+			v.Deed = d
+		}
 	}
 	v.Title = verdict.What.Local()
 	if s.Verification != nil {

@@ -70,6 +70,7 @@ func TestUnknownSends(t *testing.T) {
 		contains(t, want(t, b.Get("/admin/sends/"+path), http.StatusNotFound), "No such send")
 	}
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
+	contains(t, want(t, b.Get("/admin/nope"), http.StatusNotFound), "No such page", `href="/admin/overview"`)
 }
 
 func TestSearchJSON(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,7 +32,7 @@ type overviewView struct {
 	Measures   []statistics.Chart
 	Measured   statistics.Table
 	Prefixes   string          // how many rest now; empty: none
-	By         store.Dimension // what codes are told apart by; empty: by nothing
+	By         store.Dimension // what codes are told apart by
 	Codes      []store.ApprovalTally
 	Log        []string // how far the database reaches, and how far the background has come with what is old
 	Partitions []store.Partition
@@ -42,6 +43,7 @@ type overviewView struct {
 
 type figureView struct {
 	Name, Value, Before string
+	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
 
@@ -51,7 +53,7 @@ type countView struct {
 }
 
 // dimensions are the ways in which the table of codes can be grouped, in the order of the page. Each is also a filter of the list.
-var dimensions = []store.Dimension{store.ByApp, store.ByPurpose, store.ByDomain, store.ByCountry, store.ByCarrier}
+var dimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
 func (a *Console) overviewPage(c echo.Context) error {
 	w, ctx := frame.Words(c), c.Request().Context()
@@ -81,9 +83,16 @@ func (a *Console) overviewPage(c echo.Context) error {
 	d := statistics.Drawing{Stretches: v.Stretches, Each: v.asked.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	v.Measures, v.Measured = d.MeasureCharts()
-	if v.By != "" {
+	by := []store.Dimension{v.By}
+	if v.By == "" { // domains if there is no country, since mail has none
+		by = []store.Dimension{store.ByCountry, store.ByDomain}
+	}
+	for _, v.By = range by {
 		if v.Codes, err = a.Log.ApprovalsBy(ctx, v.asked, v.By); err != nil {
 			return err
+		}
+		if len(v.Codes) > 0 {
+			break
 		}
 	}
 	status, err := a.StorageStatus(ctx)
@@ -153,8 +162,11 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
+	add := func(key, value, earlier, change string, rows store.Status) {
+		all = append(all, figureView{w.Get(key), value, earlier, change, rows})
+	}
 	count := func(key string, now, before int, rows store.Status) {
-		all = append(all, figureView{w.Get(key), strconv.Itoa(now), strconv.Itoa(before), rows})
+		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before)), rows)
 	}
 	count("overview.sent", now.Sent, before.Sent, store.Sent)
 	if now.Lost+before.Lost > 0 {
@@ -163,9 +175,41 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	count("overview.failed", now.Failed, before.Failed, store.Failed)
 	count("overview.unknown", now.Unknown, before.Unknown, store.Unknown)
 	count("overview.refused", now.Refused, before.Refused, store.Refused)
-	return append(all, figureView{w.Get("overview.rate"), statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), ""},
-		figureView{w.Get("overview.median"), statistics.FormatTook(now.MedianMS, w), statistics.FormatTook(before.MedianMS, w), ""},
-		figureView{w.Get("overview.p95"), statistics.FormatTook(now.P95MS, w), statistics.FormatTook(before.P95MS, w), ""})
+	var points string
+	if now.Rate != nil && before.Rate != nil {
+		points = signed(100*(*now.Rate-*before.Rate), 1) + " " + w.Get("overview.points")
+	}
+	add("overview.rate", statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), points, "")
+	took := func(key string, now, before *int64) {
+		var change string
+		if now != nil && before != nil {
+			change = percentChange(float64(*now), float64(*before))
+		}
+		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, "")
+	}
+	took("overview.median", now.MedianMS, before.MedianMS)
+	took("overview.p95", now.P95MS, before.P95MS)
+	return all
+}
+
+// percentChange returns by how much of before now is more or less; "" if before is zero.
+func percentChange(now, before float64) string {
+	if before == 0 {
+		return ""
+	}
+	return signed(100*(now-before)/before, 0) + " %"
+}
+
+// signed writes a difference with its sign, or as ±0.
+func signed(d float64, decimals int) string {
+	text := strconv.FormatFloat(math.Abs(d), 'f', decimals, 64)
+	switch {
+	case strings.Trim(text, "0.") == "":
+		return "±0"
+	case d < 0:
+		return "−" + text
+	}
+	return "+" + text
 }
 
 // storageTexts returns sentences on how far back the database reaches, and on how much is due to be deleted.

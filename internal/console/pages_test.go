@@ -73,7 +73,7 @@ func everyPage(r *rig) map[string]string {
 	}
 	maps.Copy(pages, map[string]string{
 		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
-		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID), "unknown": "/admin/sends/x",
+		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID) + "?do=erase", "unknown": "/admin/sends/x",
 		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
 		"prefixes": "/admin/prefixes?state=all", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	})

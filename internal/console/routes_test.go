@@ -41,7 +41,7 @@ var routes = map[string]auth.Role{
 	"POST /admin/suppressions": auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
 	"POST /v1/admin/suppressions": auth.Operator, "POST /v1/admin/suppressions/lift": auth.Operator,
 	"GET /admin/preview": auth.Reader, "GET /admin/preview/html": auth.Reader, "POST /admin/preview": auth.Operator,
-	"GET /admin/accounts": auth.Owner, "POST /admin/accounts": auth.Owner,
+	echo.RouteNotFound + " /admin/*": auth.Reader, "GET /admin/accounts": auth.Owner, "POST /admin/accounts": auth.Owner,
 }
 
 // everything is the whole log, as what was done to it would change it.

@@ -22,6 +22,8 @@ type Entry struct {
 	What texts.Sentence
 	Link string // page of the row that it speaks of; empty for the row whose page this is
 
+	Future bool // it has not happened yet
+
 	order time.Time // where it stands
 }
 
@@ -170,7 +172,9 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	case verification.Expired:
 		return append(all, line(v.ExpiresAt, Warn, "line.expired"))
 	}
-	return append(all, line(v.ExpiresAt, Still, "line.until"))
+	until := line(v.ExpiresAt, Still, "line.until")
+	until.Future = true
+	return append(all, until)
 }
 
 // wrongChecks returns the checks of wrong codes, oldest first; none if the recipient was erased. The last check of an approved

@@ -3,6 +3,7 @@ package frame
 import (
 	"cmp"
 	"errors"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -43,6 +44,12 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return l.Show(c, p.Kind.Status, "problem", v)
 	}
+}
+
+// NoPage shows that an address is of no page.
+func (l *Layout) NoPage(c echo.Context) error {
+	v := problemView{Page: NewPage(c, "problem.nopage.title", ""), Detail: Words(c).Get("problem.nopage.detail")}
+	return l.Show(c, http.StatusNotFound, "problem", v)
 }
 
 // PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows errors as pages.
