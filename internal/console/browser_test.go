@@ -58,6 +58,12 @@ func everyPageFits(t *testing.T, browser chromium) {
 		w.goTo(pages[name])
 		w.fits(name)
 	}
+	// A mail fits the frame that it has at 320 px.
+	for _, locale := range []string{"en", "ar"} {
+		w.goTo("/admin/preview/html?app=shop&purpose=login&locale=" + locale)
+		w.look(pagetest.Look{Width: 262})
+		w.says(`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
+	}
 	w.quietAt()
 }
 
