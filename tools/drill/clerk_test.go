@@ -58,6 +58,7 @@ func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 type page struct {
 	What, Next string // the verdict, with times as ⟨instants⟩; empty on a list
 	Shown      string // both as they are shown
+	Reply      string // for the person, in their language
 	Rows       []listed
 	Newer      string // what it says of a newer request
 }
@@ -73,7 +74,7 @@ const look = `(() => {
 	const what = [...document.querySelectorAll(".verdict :is(h1, .near)")], next = document.querySelector(".verdict .next");
 	const all = (shown) => what.map(e => text(e, shown)).join(" ");
 	return JSON.stringify({
-		what: all(), next: text(next), shown: all(true) + " / " + text(next, true),
+		what: all(), next: text(next), reply: text(document.querySelector("#answer")), shown: all(true) + " / " + text(next, true),
 		rows: [...document.querySelectorAll("tr:has(a[data-row])")].map(r => ({at: r.querySelector("time").dateTime, to: r.querySelector(".to").textContent})),
 		newer: text(document.querySelector(".verdict .newer")),
 	});
@@ -91,6 +92,7 @@ func (c *clerk) look() (p page) {
 type heard struct {
 	page
 	actions int
+	chinese bool // the caller's language is, else English or one that the console answers in English
 	shared  bool // others have the reference that the caller told, so they were asked who they are
 	took    time.Duration
 }
@@ -105,7 +107,7 @@ func (c *clerk) answers(i *incident) heard {
 	c.leads("/admin", chromedp.Navigate(c.base+"/admin"))
 	began := time.Now()
 	c.leads("/admin", chromedp.Focus(chromedp.CSS("#q")), chromedp.KeyEvent(i.said+kb.Enter))
-	h := heard{actions: 1, page: c.look()}
+	h := heard{actions: 1, chinese: i.locale == "zh-CN", page: c.look()}
 	if (h.What == "" || i.ago > 0) && len(h.Rows) > 0 { // above a recipient's rows stands the verdict on the newest
 		h.shared = i.refers
 		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)

@@ -16,7 +16,7 @@ func (k *kind) wrong(h heard, known map[string]fact) string {
 	for _, half := range []struct {
 		name, text string
 		phrases    []string
-	}{{"verdict", h.What, k.what}, {"next step", h.Next, k.next}} {
+	}{{"verdict", h.What, k.what}, {"next step", h.Next, k.next}, {"reply", h.Reply, k.reply[h.chinese]}} {
 		for _, p := range half.phrases {
 			if fault := missing(p, half.text, known); fault != "" {
 				faults = append(faults, half.name+" lacks "+fault)

@@ -57,6 +57,7 @@ var arrived = []*kind{
 		},
 		what:  words("Locked after 5 wrong codes, the last at {last}\n Accepted by\n at {ended}"),
 		next:  words("older code\n guessed\n ask for a new one"),
+		reply: said("entered wrongly too often\n ask for a new one", "输错次数过多\n 重新获取"),
 		never: words("works until\n spam"),
 	},
 	{

@@ -112,6 +112,7 @@ var refusedByThem = []*kind{
 		},
 		what:  words("waits for its next attempt\n 451 4.7.1"),
 		next:  words("next try is due at\n until {until}\n some minutes"),
+		reply: said("has not gone out yet\n delayed\n works for another\n minutes", "还没有发出\n 被推迟\n 分钟内有效"),
 		never: words("spam\n ask again"),
 	},
 	{
@@ -123,6 +124,7 @@ var refusedByThem = []*kind{
 		settle: func(s *environment, i *incident) { s.failed(i, "expired") },
 		what:   words("did not get out before its code expired at {until}\n could not be reached"),
 		next:   words("between us and\n ask for a new code"),
+		reply:  said("The fault is on our side\n ask for a new code", "问题在我们这边\n 重新获取"),
 		never:  words("make room\n letter by letter"),
 	},
 	{

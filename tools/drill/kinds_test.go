@@ -25,6 +25,7 @@ type kind struct {
 	// would lead the caller astray.
 	what, next []string
 	never      []string
+	reply      map[bool][]string // by whether it is in Chinese; else it is in English
 }
 
 // kinds are all of them. Their right verdicts differ, which the drill sees for itself.
@@ -39,4 +40,9 @@ func words(lines string) []string {
 		}
 	}
 	return all
+}
+
+// said are the phrases of a reply, in English and in Chinese.
+func said(english, chinese string) map[bool][]string {
+	return map[bool][]string{false: words(english), true: words(chinese)}
 }
