@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// Each text of the list is still in its file exactly once, and each package of tests is there.
+// oneTest is the flag that chooses a test by its name.
+var oneTest = regexp.MustCompile(`^-run=\^(Test\w+)\$$`)
+
+// Each text of the list is still in its file exactly once, and each test that it names is there.
 func TestTheListFitsTheCode(t *testing.T) {
 	all, err := load(options{root: "../.."}, listText)
 	if err != nil {
@@ -20,8 +25,22 @@ func TestTheListFitsTheCode(t *testing.T) {
 			t.Errorf("%s: no tests", m.name())
 		}
 		for _, x := range m.Tests {
-			if _, err := os.Stat(filepath.Join("../..", x.Package)); err != nil {
-				t.Errorf("%s: %v", m.name(), err)
+			files, _ := filepath.Glob(filepath.Join("../..", x.Package, "*_test.go"))
+			var source []byte
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				source = append(source, text...)
+			}
+			if len(files) == 0 {
+				t.Errorf("%s: no tests in %s", m.name(), x.Package)
+			}
+			for _, flag := range x.Flags {
+				if name := oneTest.FindStringSubmatch(flag); name != nil && !bytes.Contains(source, []byte("func "+name[1]+"(")) {
+					t.Errorf("%s: no %s in %s", m.name(), name[1], x.Package)
+				}
 			}
 		}
 	}
