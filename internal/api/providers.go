@@ -17,7 +17,7 @@ import (
 )
 
 // Ingester records what a provider reports. Implementation: *reports.Providers.
-type Ingester interface {
+type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
 
@@ -34,7 +34,7 @@ var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*
 // providerEvents serves /v1/events, where mail providers report what became of mails.
 type providerEvents struct {
 	sources map[string]reports.Source
-	events  Ingester
+	events  eventIngester
 	used    limiter
 	count   func(provider, outcome string)
 	logger  *slog.Logger
@@ -43,7 +43,7 @@ type providerEvents struct {
 
 // NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
 // each event, and of each request that was rejected.
-func NewProviderEvents(sources []reports.Source, ingester Ingester, limiter limiter, count func(provider, outcome string),
+func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter limiter, count func(provider, outcome string),
 	logger *slog.Logger) *providerEvents {
 	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
 	for _, s := range sources {

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/failover"
+	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
@@ -300,7 +300,7 @@ func adminTokens(c config.Config) (all []auth.Token) {
 
 // FailingServers returns the mail servers and carriers whose circuit breaker is open: each gets one attempt every five seconds.
 func (a *App) FailingServers() (out []console.FailingServer) {
-	add := func(carrier bool, all []failover.Health) {
+	add := func(carrier bool, all []delivery.Health) {
 		for _, h := range all {
 			if !h.Up {
 				out = append(out, console.FailingServer{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
+	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/delivery/smtp"
-	"sendcode/internal/failover"
 	"sendcode/internal/gates"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
@@ -129,7 +129,8 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 // WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be longer than a call: leases, a stop, the
 // wait for a slot. Only apptest calls it, before anything runs.
 func WaitLonger(times int) {
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait, &verification.SlotWait} {
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait,
+		&verification.SlotWait} {
 		*bound *= time.Duration(times)
 	}
 }
@@ -203,8 +204,8 @@ func (a *App) openMailServers() error {
 }
 
 // healthLogger returns a function that logs when a mail server or a carrier is set aside and when it works again.
-func (a *App) healthLogger(what, key string) func(failover.Health) {
-	return func(h failover.Health) {
+func (a *App) healthLogger(what, key string) func(delivery.Health) {
+	return func(h delivery.Health) {
 		if h.Up {
 			a.logger.Info(what+" in use again", key, h.Server)
 			return

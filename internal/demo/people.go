@@ -19,7 +19,8 @@ type person struct {
 }
 
 var (
-	names = strings.Fields("ana ben chen dora emil fatima goran hanna ines jonas kaya li mei noor olga paul qiu rosa sven tomas uma vera wei yara zoe")
+	names = strings.Fields("ana ben chen dora emil fatima goran hanna ines jonas " +
+		"kaya li mei noor olga paul qiu rosa sven tomas uma vera wei yara zoe")
 	// Domains are reserved for examples (RFC 2606), weighted by how often they stand here.
 	domains = strings.Fields("mail.example mail.example mail.example mail.example mail.example mail.example mail.example mail.example " +
 		"post.example post.example post.example post.example post.example inbox.example inbox.example inbox.example inbox.example " +

@@ -22,14 +22,13 @@ var edges = map[string]string{
 	"internal/brand":            "",
 	"internal/fault":            "",
 	"internal/code":             "internal/fault",
-	"internal/failover":         "",
 	"internal/jsonpath":         "",
 	"internal/requestid":        "",
 	"internal/loopback":         "",
 	"internal/delivery":         "",
-	"internal/delivery/smtp":    "internal/delivery internal/failover internal/loopback",
+	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
-	"internal/sms":              "internal/delivery internal/failover internal/loopback",
+	"internal/sms":              "internal/delivery internal/loopback",
 	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
 	"internal/proof":            "internal/keys",
 	"internal/openid":           "internal/loopback",
@@ -87,9 +86,9 @@ var edges = map[string]string{
 	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
-	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
+	"internal/metrics": "internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
-		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
+		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
@@ -133,7 +132,7 @@ var modules = map[string]string{
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
-	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
+	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/failover"
+	"sendcode/internal/delivery"
 	"sendcode/internal/servertest"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,8 +40,8 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterPausedPrefixes(nil)
 	m.StatementKinds(nil)
 	m.RedisCalls()
-	m.RegisterCarriers(func() []failover.Health { return []failover.Health{{Server: "carrier"}} })
-	m.RegisterMailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
+	m.RegisterCarriers(func() []delivery.Health { return []delivery.Health{{Server: "carrier"}} })
+	m.RegisterMailServers(func() []delivery.Health { return []delivery.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()
 	all := map[string][]string{}

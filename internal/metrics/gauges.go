@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"sendcode/internal/failover"
+	"sendcode/internal/delivery"
 	"sendcode/internal/store"
 )
 
@@ -75,19 +75,19 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 }
 
 // RegisterMailServers adds a gauge of whether each mail server is in use.
-func (m *Metrics) RegisterMailServers(health func() []failover.Health) {
+func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
 }
 
 // RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
-func (m *Metrics) RegisterCarriers(health func() []failover.Health) {
+func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
 	m.registerHealth("sendcode_sms_carrier_up", "1 while messages go to the carrier, 0 while it is suspended after failures.",
 		"carrier", health)
 }
 
 // registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the configuration is a label too, since a
 // host may be configured twice with two logins.
-func (m *Metrics) registerHealth(name, help, label string, health func() []failover.Health) {
+func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health) {
 	for n, h := range health() {
 		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
 			func() float64 {

@@ -69,7 +69,8 @@ func New() *Metrics {
 			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome"),
 		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
 			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
-		tried: seconds("sendcode_delivery_attempt_seconds", "Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
+		tried: seconds("sendcode_delivery_attempt_seconds",
+			"Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
 		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets, "route", "status"),
 	}

@@ -47,7 +47,8 @@ func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Chann
 
 // RegisterPools adds metrics of the pools of connections. read must not block.
 func (m *Metrics) RegisterPools(read func() []store.Pool) {
-	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.", []string{"pool", "state"}, nil)
+	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.",
+		[]string{"pool", "state"}, nil)
 	waits := prometheus.NewDesc("sendcode_pool_waits_total", "How often a connection of a pool had to be waited for, or opened.",
 		[]string{"pool"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits, collect: func(show showFunc) {

@@ -141,8 +141,8 @@ func (p Purpose) LongestWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs in (NIST SP 800-63A, confirmation codes;
-// SP 800-63B, out-of-band secrets).
+// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs in (NIST SP 800-63A, confirmation
+// codes; SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
 // ForChannel returns the purpose as it applies to a channel: for mail without rules on countries and prefixes; for text messages without

@@ -123,8 +123,8 @@ func extractDetail(value any, paths []Path) string {
 	return single
 }
 
-// EnhancedCode returns the enhanced status code in a detail; "" if there is none.
-func EnhancedCode(detail string) string {
+// findEnhancedCode returns the enhanced status code in a detail; "" if there is none.
+func findEnhancedCode(detail string) string {
 	if m := enhancedCode.FindStringSubmatch(detail); m != nil {
 		return m[1]
 	}

@@ -112,7 +112,7 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before
 // the provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
 func suppressionCause(e Event) store.Cause {
-	code := EnhancedCode(e.Detail)
+	code := findEnhancedCode(e.Detail)
 	switch e.Outcome {
 	case Complained:
 		return store.Complaint

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// RunbookLines are the log lines that each section of docs/runbooks.md is for: their texts up to the first colon. A test compares them with the code. A line that is
-// in none says itself what to do.
+// RunbookLines are the log lines that each section of docs/runbooks.md is for: their texts up to the first colon. A test compares them with
+// the code. A line that is in none says itself what to do.
 var RunbookLines = map[string][]string{
 	"database-away": {"database not writable", "database writable by another replica alone", "start waits", "database unavailable",
 		"could not store outcomes; retrying", "could not renew leases", "could not store refusals; retrying", "refusals lost",
 		"could not release idempotency key", "quota shortened for browser", "could not read new rows; retrying", "request failed",
-		"text message postponed", "could not refund cost", "could not rebuild limiter from database", "export incomplete, or its audit entry not stored",
+		"text message postponed", "could not refund cost", "could not rebuild limiter from database",
+		"export incomplete, or its audit entry not stored",
 		"could not store audit entry of finished action"},
 	"database-slow": {"database slow", "slow statement", "abandoned send taken over", "late outcome discarded"},
 	"redis": {"limiter unavailable", "Redis Cluster partly away", "Redis refuses commands that a send needs", "Redis did not answer at start",

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/failover"
 )
 
 // Route is a carrier with the numbers that it takes.
@@ -41,7 +40,7 @@ type Options struct {
 	// nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
 	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
-	Watch func(failover.Health)
+	Watch func(delivery.Health)
 	// Tried is called after each attempt; fail is nil if the carrier accepted the message. It must not block. May be nil.
 	Tried func(carrier string, fail *Error, took time.Duration)
 }
@@ -55,7 +54,7 @@ type Carriers struct {
 
 type route struct {
 	Route
-	breaker *failover.Breaker
+	breaker *delivery.Breaker
 }
 
 const (
@@ -70,7 +69,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 		c.Reserve = func(context.Context, Message, int64) (func(), *Error) { return func() {}, nil }
 	}
 	for _, r := range routes {
-		breaker := failover.New(r.Carrier.Name(), true)
+		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
 		breaker.Watch(o.Watch)
 		c.routes = append(c.routes, &route{r, breaker})
 	}
@@ -111,7 +110,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fai
 		}
 		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 		if unpaid != nil {
-			report(failover.ErrNoVerdict)
+			report(delivery.ErrNoVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
@@ -157,7 +156,7 @@ func breakerVerdict(ctx context.Context, fail *Error) error {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == StageMessage:
-		return failover.ErrNoVerdict
+		return delivery.ErrNoVerdict
 	}
 	return fail
 }
@@ -173,8 +172,8 @@ func (c *Carriers) routeByName(name string) *route {
 }
 
 // Health returns the health of each carrier, in order of preference.
-func (c *Carriers) Health() []failover.Health {
-	var all []failover.Health
+func (c *Carriers) Health() []delivery.Health {
+	var all []delivery.Health
 	for _, r := range c.routes {
 		all = append(all, r.breaker.Health())
 	}

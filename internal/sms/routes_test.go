@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/failover"
 )
 
 // scripted is a carrier whose outcomes are told.
@@ -40,7 +39,7 @@ func failing(class delivery.Class) *Error {
 
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the first is set aside.
 func TestFailover(t *testing.T) {
-	const n = failover.FaultsInRow
+	const n = delivery.FaultsInRow
 	for name, c := range map[string]struct {
 		fail          *Error
 		first, second int // how many of n+1 messages they get
@@ -96,9 +95,9 @@ func TestRoutesByPrefix(t *testing.T) {
 // fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	fails := func(class delivery.Class) []*Error {
-		return slices.Repeat([]*Error{failing(class)}, failover.FaultsInRow)
+		return slices.Repeat([]*Error{failing(class)}, delivery.FaultsInRow)
 	}
-	half := slices.Repeat([]*Error{nil, failing(delivery.Temporary)}, failover.RateFrom/2)
+	half := slices.Repeat([]*Error{nil, failing(delivery.Temporary)}, delivery.RateFrom/2)
 	for name, c := range map[string]struct {
 		outcomes []*Error
 		up       bool
@@ -107,7 +106,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
 	} {
 		only, told := &scripted{name: "only"}, true
-		all := NewCarriers([]Route{{Carrier: only}}, Options{Watch: func(h failover.Health) { told = h.Up }})
+		all := NewCarriers([]Route{{Carrier: only}}, Options{Watch: func(h delivery.Health) { told = h.Up }})
 		for _, only.fail = range c.outcomes {
 			send(all)
 		}
@@ -156,11 +155,11 @@ func TestCapsStopMessages(t *testing.T) {
 		want         delivery.Class
 		asked        int // the cheap one, of as many times and one more as set it aside
 	}{
-		"the cheap one takes it":           {nil, nil, "", failover.FaultsInRow + 1},
+		"the cheap one takes it":           {nil, nil, "", delivery.FaultsInRow + 1},
 		"no room for either":               {over, nil, delivery.Rejected, 0},
-		"the cheap one is away":            {nil, failing(delivery.Temporary), delivery.Temporary, failover.FaultsInRow},
+		"the cheap one is away":            {nil, failing(delivery.Temporary), delivery.Temporary, delivery.FaultsInRow},
 		"the ledger of the cheap one is":   {unknown, nil, delivery.Temporary, 0},
-		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected, failover.FaultsInRow + 1},
+		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected, delivery.FaultsInRow + 1},
 	} {
 		for _, cheapFirst := range []bool{true, false} {
 			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
@@ -174,7 +173,7 @@ func TestCapsStopMessages(t *testing.T) {
 				}
 				return func() {}, c.unpaid
 			}})
-			for range failover.FaultsInRow + 1 {
+			for range delivery.FaultsInRow + 1 {
 				if e := send(all); (e == nil) != (c.want == "") || e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpend) {
 					t.Errorf("%s, first %v: %v", name, cheapFirst, e)
 				}

@@ -9,8 +9,9 @@ import (
 // WeeksAhead returns how many whole weeks after the week of now have partitions. until is the end of the last partition.
 func WeeksAhead(until, now time.Time) int { return int(until.Sub(now.Truncate(Week))/Week) - 1 }
 
-// MaxLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxLife longer than configured: a verification is deleted with its oldest send, and
-// its newest send is at most one life younger. So no verification is deleted before all its sends have reached the configured age.
+// MaxLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxLife longer than configured: a verification
+// is deleted with its oldest send, and its newest send is at most one life younger. So no verification is deleted before all its sends have
+// reached the configured age.
 const MaxLife = 24 * time.Hour
 
 // Expired is what a call of Expire deleted.

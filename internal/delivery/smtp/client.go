@@ -8,14 +8,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/failover"
 )
 
 // client sends mails to one of the Servers over connections that it keeps. Safe for concurrent use.
 type client struct {
 	config  Config
 	pool    *pool
-	health  *failover.Breaker // what Servers goes by
+	health  *delivery.Breaker // what Servers goes by
 	encoder *delivery.Encoder
 	tried   func(server string, fail *delivery.Error, took time.Duration) // nil: not observed
 }
@@ -92,7 +91,7 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	case fail == nil:
 		return nil
 	case fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil:
-		return failover.ErrNoVerdict
+		return delivery.ErrNoVerdict
 	case fail.Class == delivery.Rejected:
 		return nil
 	case fail.Status/100 != 4, fail.Status == 421:

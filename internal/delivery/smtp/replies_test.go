@@ -16,7 +16,6 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/failover"
 )
 
 func TestEnhancedCodes(t *testing.T) {
@@ -78,7 +77,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	for want, fails := range map[error][]*delivery.Error{
 		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
 			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		failover.ErrNoVerdict: of(delivery.Unknown, 0, delivery.StageDot),
+		delivery.ErrNoVerdict: of(delivery.Unknown, 0, delivery.StageDot),
 		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...), of(delivery.Temporary, 421, slices.Concat(before, after)...),
 			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData)),
 	} {
@@ -90,7 +89,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != failover.ErrNoVerdict {
+	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrNoVerdict {
 		t.Errorf("our own haste: %v", got)
 	}
 }

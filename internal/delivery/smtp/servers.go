@@ -7,7 +7,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/failover"
 )
 
 // Servers are mail servers in order of preference. A server that failed three times in a row, or made mails wait while
@@ -28,7 +27,7 @@ func NewServers(configs ...Config) (Servers, error) {
 		}
 		servers[n] = &client{
 			config: config, pool: &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails},
-			health: failover.New(config.address(), false), encoder: &delivery.Encoder{},
+			health: delivery.NewBreaker(config.address(), false), encoder: &delivery.Encoder{},
 		}
 	}
 	return servers, nil
@@ -127,8 +126,8 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 }
 
 // Health returns the health of each server, in order of preference.
-func (s Servers) Health() []failover.Health {
-	all := make([]failover.Health, len(s))
+func (s Servers) Health() []delivery.Health {
+	all := make([]delivery.Health, len(s))
 	for n, server := range s {
 		all[n] = server.health.Health()
 	}
@@ -136,7 +135,7 @@ func (s Servers) Health() []failover.Health {
 }
 
 // Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
-func (s Servers) Watch(f func(failover.Health)) {
+func (s Servers) Watch(f func(delivery.Health)) {
 	for _, server := range s {
 		server.health.Watch(f)
 	}
@@ -150,19 +149,19 @@ func (s Servers) Observe(f func(server string, fail *delivery.Error, took time.D
 	}
 }
 
-// Pool is the state of a server's connections.
-type Pool struct {
+// poolState is the state of a server's connections.
+type poolState struct {
 	Server      string // host:port
 	InUse, Idle int
 	Waits       int64 // mails that waited for a connection, since the start
 }
 
 // Pools returns the state of each server's connections.
-func (s Servers) Pools() (all []Pool) {
+func (s Servers) Pools() (all []poolState) {
 	for _, server := range s {
 		p := server.pool
 		p.mu.Lock()
-		all = append(all, Pool{server.config.address(), p.open - len(p.idle), len(p.idle), p.waits})
+		all = append(all, poolState{server.config.address(), p.open - len(p.idle), len(p.idle), p.waits})
 		p.mu.Unlock()
 	}
 	return all

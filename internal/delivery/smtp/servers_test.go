@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/failover"
 	"sendcode/internal/servertest"
 )
 
@@ -119,8 +118,8 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
 			Close: true}), smtptest.Script{})
-		var heard []failover.Health
-		servers.Watch(func(h failover.Health) { heard = append(heard, h) })
+		var heard []delivery.Health
+		servers.Watch(func(h delivery.Health) { heard = append(heard, h) })
 		post(t, servers, 1, 100)
 		tries := first.Connections()
 		if tries > 8 || len(second.Messages()) != 100 {

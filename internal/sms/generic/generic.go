@@ -45,9 +45,9 @@ type Config struct {
 // Accepted, Match.
 type answer struct {
 	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a group.
-	ID Extract `yaml:"id,omitempty"`
+	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
-	Code Extract `yaml:"code,omitempty"`
+	Code extraction `yaml:"code,omitempty"`
 	// Codes of acceptance; by default every 2xx.
 	Accepted []string `yaml:"accepted,omitempty"`
 	// A regular expression that the body of an accepting 2xx matches.

@@ -17,7 +17,7 @@ import (
 
 func open(g Config) sms.Carrier { return g.Open(sms.Setup{Name: "rest", Secret: smstest.Private}) }
 
-func extract(text string) Extract {
+func extract(text string) extraction {
 	e, err := parseExtract(text)
 	if err != nil {
 		panic(err)
@@ -163,7 +163,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		"answer": {
 			func(g *Config) { g.Answer.Codes["5"] = "maybe" },
 			func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" },
-			func(g *Config) { g.Answer.Code = Extract{} },
+			func(g *Config) { g.Answer.Code = extraction{} },
 		},
 		"poll": {
 			func(g *Config) { g.Poll.URL = "" },
@@ -171,7 +171,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 			func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
 			func(g *Config) { g.Poll.Delivered = nil },
 			func(g *Config) { g.Poll.URL += "{nothing}" },
-			func(g *Config) { g.Answer.ID = Extract{} },
+			func(g *Config) { g.Answer.ID = extraction{} },
 		},
 		"receipt": {
 			func(g *Config) { g.Receipt.Delivered = nil },

@@ -75,17 +75,17 @@ func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
 	return values.Get(w.Status), values.Has(w.Status)
 }
 
-// Extract says where in an answer's body a value is: "$.messages.0.id" is a path through JSON; any other text is a regular expression,
+// extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON; any other text is a regular expression,
 // whose first group is the value. The zero Extract finds nothing.
-type Extract struct {
+type extraction struct {
 	text    string
 	path    jsonpath.Path
 	pattern *regexp.Regexp
 }
 
 // parseExtract parses the text of an Extract. The error is the end of a sentence that begins with the setting's name.
-func parseExtract(text string) (Extract, error) {
-	e := Extract{text: text}
+func parseExtract(text string) (extraction, error) {
+	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
 		var err error
 		e.path, err = jsonpath.Parse(rest)
@@ -93,25 +93,25 @@ func parseExtract(text string) (Extract, error) {
 	}
 	pattern, err := regexp.Compile(text)
 	if err != nil || pattern.NumSubexp() < 1 {
-		return Extract{}, errors.New("is neither a path such as $.messages.0.id nor a regular expression with a group")
+		return extraction{}, errors.New("is neither a path such as $.messages.0.id nor a regular expression with a group")
 	}
 	e.pattern = pattern
 	return e, nil
 }
 
 // UnmarshalText sets e to what parseExtract returns.
-func (e *Extract) UnmarshalText(text []byte) (err error) {
+func (e *extraction) UnmarshalText(text []byte) (err error) {
 	*e, err = parseExtract(string(text))
 	return err
 }
 
 // MarshalText returns the text that e was parsed from.
-func (e Extract) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+func (e extraction) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
-func (e Extract) isSet() bool { return e.path != nil || e.pattern != nil }
+func (e extraction) isSet() bool { return e.path != nil || e.pattern != nil }
 
 // find returns the value in a body; false if it is not there.
-func (e Extract) find(body []byte) (string, bool) {
+func (e extraction) find(body []byte) (string, bool) {
 	if e.pattern != nil {
 		found := e.pattern.FindSubmatch(body)
 		if found == nil {
@@ -157,7 +157,7 @@ func (p poll) MarshalText() ([]byte, error) {
 
 func (p poll) isSet() bool { return p.URL != "" || p.ReceiptWords.isSet() }
 
-func (p poll) check(note func(string, error), id Extract) {
+func (p poll) check(note func(string, error), id extraction) {
 	switch {
 	case !p.isSet():
 		return

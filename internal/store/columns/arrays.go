@@ -11,22 +11,22 @@ import (
 // Array parameters for Postgres are encoded here, since pgx would allocate a slice for each array and an interface value for each element.
 // The format: https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send in the server's source.
 
-// Element is the type of an array's elements, by its OID.
-type Element uint32
+// elementType is the type of an array's elements, by its OID.
+type elementType uint32
 
 // The element types that arrays can have.
 const (
-	Text    Element = pgtype.TextOID
-	UUID    Element = pgtype.UUIDOID
-	Instant Element = pgtype.TimestamptzOID
-	Integer Element = pgtype.Int4OID
-	Bigint  Element = pgtype.Int8OID
-	Flag    Element = pgtype.BoolOID
-	Bytes   Element = pgtype.ByteaOID
+	Text    elementType = pgtype.TextOID
+	UUID    elementType = pgtype.UUIDOID
+	Instant elementType = pgtype.TimestamptzOID
+	Integer elementType = pgtype.Int4OID
+	Bigint  elementType = pgtype.Int8OID
+	Flag    elementType = pgtype.BoolOID
+	Bytes   elementType = pgtype.ByteaOID
 )
 
 // elements has the SQL name of each element type, and the OID of its array type.
-var elements = map[Element]struct {
+var elements = map[elementType]struct {
 	name  string
 	array uint32
 }{
@@ -48,7 +48,7 @@ type Arrays[R any] struct {
 // list is one array.
 type list[R any] struct {
 	rows    []R
-	element Element
+	element elementType
 	write   appendElement[R]
 }
 
@@ -59,7 +59,7 @@ func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 }
 
 // Add appends an array parameter with one element for each row, written by write.
-func (a *Arrays[R]) Add(of Element, write appendElement[R]) {
+func (a *Arrays[R]) Add(of elementType, write appendElement[R]) {
 	a.lists = append(a.lists, list[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }
@@ -68,7 +68,7 @@ func (a *Arrays[R]) Add(of Element, write appendElement[R]) {
 func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
 
 // AppendArray appends the array in Postgres's binary form: one dimension, counted from 1.
-func (l *list[R]) AppendArray(buf []byte, element Element) ([]byte, error) {
+func (l *list[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
 	if element != l.element {
 		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
 	}
@@ -132,7 +132,7 @@ func RegisterArrays(m *pgtype.Map) {
 // arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
-	element Element
+	element elementType
 }
 
 // PlanEncode implements pgtype.Codec.
@@ -144,10 +144,10 @@ func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value an
 }
 
 type selfWriting interface {
-	AppendArray(buf []byte, element Element) ([]byte, error)
+	AppendArray(buf []byte, element elementType) ([]byte, error)
 }
 
-type selfWritten struct{ element Element }
+type selfWritten struct{ element elementType }
 
 // Encode implements pgtype.EncodePlan.
 func (p selfWritten) Encode(value any, buf []byte) ([]byte, error) {

@@ -1,5 +1,5 @@
-// Package columns makes SQL and parameters of the columns that the types of package store list: SELECT lists and what their rows are scanned
-// into, INSERTs, and array parameters in Postgres's binary form.
+// Package columns makes SQL and parameters of the columns that the types of package store list: SELECT lists and what their rows are
+// scanned into, INSERTs, and array parameters in Postgres's binary form.
 package columns
 
 import (
@@ -19,7 +19,7 @@ import (
 type column struct {
 	store.Column
 	read  string                        // SQL expression in the SELECT list
-	of    Element                       // type in Postgres
+	of    elementType                   // type in Postgres
 	write appendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
 }
 
@@ -56,7 +56,7 @@ func (t Table[T]) Refusals(read map[string]string) Table[T] {
 }
 
 // zeros has the zero value of each type as SQL.
-var zeros = map[Element]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
+var zeros = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
 	UUID: "CAST(NULL AS uuid)"}
 
 // SelectList returns the columns as a SELECT list, in the order of Destinations.
@@ -145,7 +145,7 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 }
 
 // elementOf returns the type in Postgres of a field, by the field's address.
-func elementOf(field any) Element {
+func elementOf(field any) elementType {
 	switch field.(type) {
 	case *time.Time:
 		return Instant

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Into returns what to scan a column into a variable, given by its address. Of the zero value where the column may be NULL: a time, which is
-// a timestamptz or µs since 1970, a recipient's hash, also of an empty value, and a UUID. A duration is a number of µs, and names are joined
-// by commas.
+// Into returns what to scan a column into a variable, given by its address. Of the zero value where the column may be NULL: a time, which
+// is a timestamptz or µs since 1970, a recipient's hash, also of an empty value, and a UUID. A duration is a number of µs, and names are
+// joined by commas.
 func Into(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:

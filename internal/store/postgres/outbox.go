@@ -148,7 +148,8 @@ SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`
 
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
-func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
+func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
+	args ...any) (list []T, err error) {
 	err = withConn(ctx, pool, func(conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
 		_, err := drain(rows, sqldb.AppendTo(&list, fields))

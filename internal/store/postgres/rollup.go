@@ -58,7 +58,8 @@ WITH row AS MATERIALIZED (
     FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
 ), timed AS (
     INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
-    SELECT @hour, app, channel, purpose, ` + sqldb.BucketSQL("took") + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
+    SELECT @hour, app, channel, purpose, ` + sqldb.BucketSQL("took") + `, count(*)
+    FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
 ), addressed AS (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
     SELECT @hour, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),

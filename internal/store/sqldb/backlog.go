@@ -15,7 +15,8 @@ import (
 // backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as
 // values.
 var backlogSQL = fmt.Sprintf(`
-SELECT o.channel, count(*), min(CAST(o.id AS text)) FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
+SELECT o.channel, count(*), min(CAST(o.id AS text))
+FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 
 // Backlog returns the sends without an outcome, by channel.
 func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
@@ -38,7 +39,8 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 			if err != nil {
 				return nil, err
 			}
-			at, err := All(q, func(t *time.Time) []any { return []any{columns.Into(t)} }, `SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
+			at, err := All(q, func(t *time.Time) []any { return []any{columns.Into(t)} },
+				`SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
 			if err != nil {
 				return nil, err
 			}

@@ -11,8 +11,8 @@ import (
 )
 
 // Kinds lists what [Observed] tells apart: the methods of Native by themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due", "app_event_ended",
-	"count_hours", "ensure_partitions", "ping"}
+var Kinds = []string{"read", "write", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
+	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
 // Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call,
 // and a function that names it, for log lines. f must not block.

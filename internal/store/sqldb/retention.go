@@ -60,7 +60,8 @@ DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND lo
 	expireProviderEventsSQL = twin{
 		Postgres: `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
-    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit FOR UPDATE SKIP LOCKED)`,
+    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest
+    ORDER BY o.send_id, o.kind LIMIT @limit FOR UPDATE SKIP LOCKED)`,
 		SQLite: `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
     SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit)`,

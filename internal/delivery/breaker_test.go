@@ -1,4 +1,4 @@
-package failover_test
+package delivery_test
 
 import (
 	"errors"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/failover"
+	"sendcode/internal/delivery"
 	"sendcode/internal/servertest"
 )
 
 // try makes one attempt, if it is let in.
-func try(b *failover.Breaker, verdict error) bool {
+func try(b *delivery.Breaker, verdict error) bool {
 	report, ok := b.Allow()
 	if ok {
 		report(verdict)
@@ -23,9 +23,9 @@ var errBroken = errors.New("broken")
 
 func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		b, heard := failover.New("a", false), []bool(nil)
-		b.Watch(func(h failover.Health) { heard = append(heard, h.Up) })
-		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, failover.ErrNoVerdict, errBroken} {
+		b, heard := delivery.NewBreaker("a", false), []bool(nil)
+		b.Watch(func(h delivery.Health) { heard = append(heard, h.Up) })
+		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrNoVerdict, errBroken} {
 			try(b, verdict)
 		}
 		if !b.Health().Up {
@@ -37,7 +37,7 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		<-changed
-		time.Sleep(failover.RestFor + time.Millisecond)
+		time.Sleep(delivery.RestFor + time.Millisecond)
 		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(heard, []bool{false, true}) {
 			t.Errorf("%+v, %v", b.Health(), heard)
 		}
@@ -46,8 +46,8 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 
 func TestHalfOfTheAttempts(t *testing.T) {
 	for byRate, up := range map[bool]bool{false: true, true: false} {
-		b := failover.New("a", byRate)
-		for n := range failover.RateFrom {
+		b := delivery.NewBreaker("a", byRate)
+		for n := range delivery.RateFrom {
 			try(b, []error{nil, errBroken}[n%2])
 		}
 		if b.Health().Up != up {

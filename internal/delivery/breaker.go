@@ -1,6 +1,4 @@
-// Package failover has the circuit breaker of a mail server or a carrier: it counts faults, opens, and keeps the reason. The callers decide
-// in which order they try several servers, and what counts as a fault.
-package failover
+package delivery
 
 import (
 	"errors"
@@ -32,7 +30,8 @@ type Health struct {
 	Why string
 }
 
-// Breaker is the circuit breaker of one server or carrier. Safe for concurrent use.
+// Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps the reason. Its caller decides what counts
+// as a fault. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -43,9 +42,9 @@ type Breaker struct {
 	watch   func(Health)
 }
 
-// New makes a breaker that opens after three faults in a row. With byRate it also opens if, within a minute, at least half of ten or more
+// NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if, within a minute, at least half of ten or more
 // attempts are faults.
-func New(name string, byRate bool) *Breaker {
+func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
 		Timeout:       RestFor,
