@@ -138,7 +138,6 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.asked(pagetest.Address)
 	b.card("code")
 	b.paste(pagetest.Code)
-	b.card("approved", "Email confirmed", "Continue")
 	b.until(`location.origin === ` + "'" + app.URL + "'")
 	is(t, came.URL.RawQuery, "reference=news%26verification-1")
 	b.visit("?app=news")
