@@ -172,13 +172,13 @@ func TestQuickReceiverGetsFewConnections(t *testing.T) {
 // A connection that ends makes room for another one at once, also while mails wait for those that there are.
 func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, smtptest.Script{}, between(1, 20), func(c *smtp.Config) { c.MaxMails = 1 })
+		server, s := inBubble(t, smtptest.Script{}, between(1, 1000), func(c *smtp.Config) { c.MaxMails = 1 })
 		began := time.Now()
-		burst(t, s, 0, 20)
+		burst(t, s, 0, 1000)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the mails waited %v", took)
 		}
-		expectCounts(t, server, 20, 20)
+		expectCounts(t, server, 1000, 1000)
 	})
 }
 

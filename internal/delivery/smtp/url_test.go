@@ -14,7 +14,7 @@ func TestParseURL(t *testing.T) {
 	for text, want := range map[string]smtp.Config{
 		"smtp://mail.example":                         {Host: "mail.example"},
 		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p", Hello: "codes.example"},
-		"smtp://mail.example?conns=9&conns_min=9":     {Host: "mail.example", MaxConns: 9, MinConns: 9},
+		"smtp://mail.example?conns=1000&conns_min=9":  {Host: "mail.example", MaxConns: 1000, MinConns: 9},
 		"smtp://u%40x:p%2Fq%3A%2C@mail.example":       {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
 		"smtps://mail.example":                        {Host: "mail.example", TLS: smtp.TLSImplicit},
 		"smtp://mail.example?tls=opportunistic":       {Host: "mail.example", TLS: smtp.TLSOpportunistic},
@@ -51,7 +51,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"twice":             {"smtp://mail.example?tls=a&tls=b"},
 		"smtps":             {"smtps://mail.example?tls=required"},
 		"EHLO":              {"smtp://mail.example?hello=a%0Ab"},
-		"conns":             {"smtp://mail.example?conns=0", "smtp://mail.example?conns=101"},
+		"conns":             {"smtp://mail.example?conns=0", "smtp://mail.example?conns=1001"},
 		"conns_min":         {"smtp://mail.example?conns_min=0"},
 		"conns_min is more": {"smtp://mail.example?conns=2&conns_min=3"},
 		"ca:":               {"smtp://mail.example?ca=missing.pem"},
