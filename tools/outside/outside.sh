@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The part of `make lint` that asks other machines: govulncheck, whose database is at vuln.go.dev, and two readers of docs/openapi.yaml
-# from npm, Redocly's linter and openapi-typescript; a linter of the Dockerfile, systemd's of the unit, and the schemas of Kubernetes and
+# The part of `make lint` that asks other machines: govulncheck, whose database is at vuln.go.dev, and Redocly's linter of
+# docs/openapi.yaml from npm; a linter of the Dockerfile, systemd's of the unit, and the schemas of Kubernetes and
 # compose (manifest). A check that cannot have what it needs is skipped with a line that says so; one that
 # finds something fails. Versions are exact, so that a check finds tomorrow what it finds today, but for what is new in the database.
 set -u
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.8.0
-redocly=@redocly/cli@2.77.0 generator=openapi-typescript@7.13.0 compiler=typescript@5.9.3
+redocly=@redocly/cli@2.77.0
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true npm_config_update_notifier=false NO_COLOR=1
 export npm_config_fetch_retries=0 npm_config_fetch_timeout=20000 # ms: where npm cannot be reached, lint does not wait for it
 failed=0
@@ -38,13 +38,6 @@ else
 fi
 if has redocly "$redocly"; then
   found redocly npm_run "$redocly" redocly lint --extends=recommended-strict --skip-rule=info-license --skip-rule=operation-4xx-response docs/openapi.yaml
-fi
-if has openapi-typescript "$generator" && has tsc "$compiler"; then # a caller is compiled against what is generated
-  dir=$(mktemp -d)
-  trap 'rm -rf "$dir"' EXIT
-  cp tools/outside/caller.ts "$dir"
-  found openapi-typescript npm_run "$generator" openapi-typescript docs/openapi.yaml -o "$dir/api.ts" &&
-    found openapi-typescript npm_run "$compiler" tsc --noEmit --strict --target es2022 --module esnext --moduleResolution bundler "$dir/caller.ts"
 fi
 lint=dockerfile-utils@0.16.3
 if has dockerfile-utils "$lint"; then

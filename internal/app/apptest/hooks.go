@@ -83,7 +83,7 @@ func NewReceiver(t *testing.T) *Receiver {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
 	Must(t, err)
-	schema := doc.Components.Schemas["Event"].Value
+	schema := doc.Webhooks["event"].Post.RequestBody.Value.Content.Get("application/json").Schema.Value
 	r := &Receiver{Secret: HookSecrets[0]}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -89,7 +90,7 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
 	switch v := value.(type) {
 	case []any:
-		for _, s := range withAllOf(schema) {
+		for _, s := range parts(schema) {
 			for _, item := range v {
 				if s.Items != nil {
 					paths = append(paths, undocumented(s.Items, item, path+"[]")...)
@@ -98,7 +99,7 @@ func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []s
 		}
 	case map[string]any:
 		named := map[string]*openapi3.SchemaRef{}
-		for _, s := range withAllOf(schema) {
+		for _, s := range parts(schema) {
 			maps.Copy(named, s.Properties)
 		}
 		for name, member := range v {
@@ -113,14 +114,14 @@ func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []s
 	return paths
 }
 
-// withAllOf returns a schema and the schemas that it includes by allOf.
-func withAllOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
+// parts returns a schema and the schemas that it includes by allOf or chooses from by oneOf.
+func parts(schema *openapi3.SchemaRef) []*openapi3.Schema {
 	if schema == nil || schema.Value == nil {
 		return nil
 	}
 	all := []*openapi3.Schema{schema.Value}
-	for _, s := range schema.Value.AllOf {
-		all = append(all, withAllOf(s)...)
+	for _, s := range slices.Concat(schema.Value.AllOf, schema.Value.OneOf) {
+		all = append(all, parts(s)...)
 	}
 	return all
 }
