@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// TestRecipient is a recipient with a configured code, to which nothing is sent, for app store reviewers and automated tests. Quota,
-// attempts and log apply to it as to any other.
+// TestRecipient is a recipient with a configured code, to which nothing is sent, for app store reviewers and automated tests. No rule
+// refuses it; attempts and the record of sends apply to it as to any other.
 type TestRecipient struct {
 	Code    string
 	Expires time.Time // from then on it is an ordinary recipient
@@ -144,10 +144,15 @@ func withSince(before, after []Pause, now time.Time) []Pause {
 // TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test
 // recipient: else the configured code would prove that spelling too.
 func (s Set) TestRecipient(k keys.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {
-	t, ok := s.TestRecipients[v.Recipient]
-	if !ok || !now.Before(t.Expires) {
-		return t, false
+	if !s.IsTest(v.Recipient, now) {
+		return TestRecipient{}, false
 	}
 	address, err := k.AddressHashOf(v)
-	return t, err == nil && address == v.Recipient
+	return s.TestRecipients[v.Recipient], err == nil && address == v.Recipient
+}
+
+// IsTest reports whether an address, as spelled, is a test recipient.
+func (s Set) IsTest(address recipient.Hash, now time.Time) bool {
+	t, ok := s.TestRecipients[address]
+	return ok && now.Before(t.Expires)
 }

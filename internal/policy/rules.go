@@ -60,6 +60,15 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.A
 	return p
 }
 
+// Observing returns the purpose with its rules of scope recipient alone, which count and refuse nothing.
+func (p Purpose) Observing() Purpose {
+	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
+	for i := range p.Policy.Rules {
+		p.Policy.Rules[i].Observe = true
+	}
+	return p
+}
+
 func (s Set) withBreaker(rules []quota.Rule) []quota.Rule {
 	if s.Breaker.Limit > 0 {
 		return append(slices.Clip(rules), s.Breaker)

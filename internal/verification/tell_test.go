@@ -114,8 +114,15 @@ func TestTestRecipients(t *testing.T) {
 	}
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		a := r.SendTo("Reviewer@example.com")
-		r.WantLine("the answer", "true {digits 6} 1m0s", a.View.Test, a.View.Code, a.Quota.RetryAfter())
-		r.RefuseTo("reviewer@example.com")
+		for range 12 { // no rule
+			a = r.SendTo("Reviewer@example.com")
+			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.Code, a.Quota.RetryAfter(), len(a.Quota.Rules))
+		}
+		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
+		r.NoError(err)
+		asked, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", "reviewer@example.com", "")
+		r.NoError(err)
+		r.WantLine("rules of looks", "0 0", len(look.Quota.Rules), len(asked.Quota.Rules))
 		v := r.Get(a.View.ID)
 		r.WantLine("the send", "sent test true", v.Send.Status, v.Send.Provider, v.Test)
 		for i := range 4 {
@@ -134,7 +141,9 @@ func TestTestRecipients(t *testing.T) {
 		last := r.SendTo("reviewer@example.com")
 		r.Sleep(time.Minute)
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "") // it has letters again
-		r.Want("an hour later", r.SendTo("reviewer@example.com").View.Test, false)
+		r.RefuseTo("reviewer@example.com")                                                                    // an ordinary recipient that has had a dozen
+		r.Sleep(24 * time.Hour)
+		r.Want("a day later", r.SendTo("reviewer@example.com").View.Test, false)
 		r.WantMails(2)
 	})
 }

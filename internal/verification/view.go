@@ -128,12 +128,13 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	view := s.view(v.Verification, v.newest, v.now, recipient.Hash{})
+	address, _ := s.Vault.AddressHashOf(v.Verification) // zero if it was erased
+	view := s.view(v.Verification, v.newest, v.now, address)
 	p, err := s.purposeFor(c, v.Class, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: view}, nil
 	}
-	p = p.ForChannel(v.Channel)
+	p = s.ruled(p, v.Channel, address)
 	of := subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
@@ -164,8 +165,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	p = p.ForChannel(r.Channel())
 	hashes := s.Vault.Hashes(r)
+	p = s.ruled(p, r.Channel(), hashes.Address)
 	of := subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {

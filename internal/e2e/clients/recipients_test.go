@@ -63,6 +63,9 @@ breaker: {limit: 5, window: 300s}
 	s.Is("a browser's own", byBrowser, http.StatusAccepted, byBrowser.Recipient == "")
 	s.Approves(0, one.ID, s.CodeIn(s.AwaitMail(tagged, 1)[0]))
 	s.Is("a test recipient", known, http.StatusAccepted, strings.Contains(string(known.Raw), `"test":true`))
+	for range 8 { // more than the breaker lets through
+		s.Is("it again", s.Ask(0, reviewer), http.StatusAccepted)
+	}
 	approved := s.Check(0, known.ID, "424242")
 	claims := believed(s, proofIn(s, approved))
 	sub, _ := claims["sub"].(string)
