@@ -25,14 +25,12 @@ func (s *Service) takeNetworks(ctx context.Context, c Caller, id, typed string) 
 	if !c.IP.IsValid() {
 		return r, nil
 	}
-	codes, now, err := s.Store.CodesOf(ctx, []string{id})
-	if err != nil {
-		return r, err
-	}
-	v := store.Verification{Channel: recipient.Email}
-	if err = fault.NotFound; len(codes) > 0 {
-		v = codes[0]
+	v, _, now, err := s.Store.Verification(ctx, id)
+	if err == nil {
 		_, err = s.normalize(c, v, typed)
+	}
+	if errors.Is(err, fault.NotFound) {
+		v = store.Verification{Channel: recipient.Email}
 	}
 	checks := s.Policy.Get().Checks
 	r.Rules = []quota.Rule{checks.Network, checks.WideNetwork}

@@ -240,10 +240,10 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 			return log, limiter
 		}
 		log, limiter := asked(id)
-		r.WantLine("of a known one", "[CodesOf Check] [Take Take]", log, limiter)
+		r.WantLine("of a known one", "[Verification Check] [Take Take]", log, limiter)
 		for _, unknown := range []string{"unknown", others, backEnds} {
 			log, limiter = asked(unknown)
-			r.WantLine(unknown, "[CodesOf Check] [Peek Peek]", log, limiter)
+			r.WantLine(unknown, "[Verification Check] [Peek Peek]", log, limiter)
 		}
 	})
 }

@@ -21,11 +21,21 @@ import (
 
 const (
 	stmtLook   = "sendcode_look"
+	stmtFind   = "sendcode_find"
 	maxLookers = 2 // as maxWriters; looks do not delay Begins, nor these looks
 )
 
-// looking is a call of Look.
-type looking = batch.Call[sqldb.Look, sqldb.Looked]
+// looking is a call of Look, finding one of Verification.
+type (
+	looking = batch.Call[sqldb.Look, sqldb.Looked]
+	finding = batch.Call[string, found]
+)
+
+// found is a verification with its newest send.
+type found struct {
+	store.Work
+	now time.Time // zero: it was not found
+}
 
 // lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification.
 // Its first row has the database's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
@@ -55,33 +65,91 @@ SELECT u.i, f.id, NULL, NULL, f.finished_at, NULL FROM clock, u CROSS JOIN LATER
     OFFSET 0
 ) f WHERE u.rejecting > 0`
 
+// findSQL reads verifications by their IDs, each with its newest send.
+var findSQL = `
+SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
+    SELECT * FROM sends s
+    WHERE s.recipient <= v.recipient
+      AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.IntervalSQL(store.MaxDrift) + `)
+      AND (s.verification_id = v.id) IS TRUE
+      AND ` + sqldb.LoggedSinceSQL("v.created_at") + `
+    ORDER BY s.number DESC LIMIT 1
+) s WHERE v.id = ANY ($1::text[])`
+
 // Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
 func (p *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
-	seen, err := p.looks.Submit(ctx, l, p.looked.Add(1)) // no two have the same key
-	if errors.Is(err, fault.Uncertain) {
-		err = store.Unavailable(ctx.Err()) // a read changes nothing
-	}
-	return seen, err
+	return submitRead(ctx, p, p.looks, l)
 }
 
-// look answers a batch of looks. If one of them made the whole batch fail, it repeats each alone.
-func (p *DB) look(looks []*looking) {
+// Verification implements sqldb.Engine. It shares round trips as Look does.
+func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	if !store.ValidTexts(id) {
+		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
+	}
+	f, err := submitRead(ctx, p, p.finds, id)
+	if err == nil && f.now.IsZero() {
+		err = fault.NotFound
+	}
+	return f.Verification, f.Send, f.now, err
+}
+
+// submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never uncertain.
+func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
+	answer, err := reads.Submit(ctx, in, p.looked.Add(1)) // no two have the same key
+	if errors.Is(err, fault.Uncertain) {
+		err = store.Unavailable(ctx.Err())
+	}
+	return answer, err
+}
+
+// look answers a batch of looks, find one of verifications.
+func (p *DB) look(looks []*looking) { answerReads(p, looks, p.lookTrip) }
+func (p *DB) find(finds []*finding) { answerReads(p, finds, p.findTrip) }
+
+// answerReads answers a batch by one trip, which returns an answer for each call. If one of them made the whole batch fail, it repeats each
+// alone.
+func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
+	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	seen, err := p.lookTrip(ctx, looks)
+	answers, err := trip(ctx, calls)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
 		p.lookers.Reset()
-		seen, err = p.lookTrip(ctx, looks)
+		answers, err = trip(ctx, calls)
 	}
-	if len(looks) > 1 && oneCallFailed(err) {
-		for _, x := range looks {
-			p.look([]*looking{x})
+	if len(calls) > 1 && oneCallFailed(err) {
+		for _, x := range calls {
+			answerReads(p, []*batch.Call[In, Answer]{x}, trip)
 		}
 		return
 	}
-	for i, x := range looks {
-		x.Finish(seen[i], store.Unavailable(postgresCause(err)))
+	if err != nil {
+		answers = make([]Answer, len(calls))
 	}
+	for i, x := range calls {
+		x.Finish(answers[i], store.Unavailable(postgresCause(err)))
+	}
+}
+
+// findTrip reads what a batch of finds asks for.
+func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err error) {
+	ids := columns.NewArrays(finds, 1)
+	ids.Add(columns.Text, func(buf []byte, x *finding) []byte { return append(buf, x.In...) })
+	byID := map[string]found{}
+	err = withConn(ctx, p.lookers, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, stmtFind, ids.Args()...) // the rows have the error
+		var f found
+		_, err := pgx.ForEachRow(rows, append([]any{columns.Into(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
+			byID[f.Verification.ID] = f
+			f.Work = store.Work{}
+			return nil
+		})
+		return err
+	})
+	for _, x := range finds {
+		all = append(all, byID[x.In])
+	}
+	return all, err
 }
 
 // lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the database's clock is not within the bounds that
@@ -105,7 +173,7 @@ func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []sqldb.Looke
 		}
 		err = errClockJumps
 	}
-	return make([]sqldb.Looked, len(looks)), err
+	return nil, err
 }
 
 // lookParameters returns the parameters of lookSQL.

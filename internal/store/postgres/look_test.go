@@ -49,3 +49,26 @@ func TestLooksShareATrip(t *testing.T) {
 		}
 	}
 }
+
+// Each call of a batch gets its verification with the newest send, also where two ask for the same one; one that is unknown gets nothing.
+func TestVerificationsShareATrip(t *testing.T) {
+	f := newPostgresFixture(t)
+	log := f.DB.Engine.(*DB)
+	one, other := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(2))
+	f.Pass(time.Minute)
+	again := f.Intent(1)
+	again.Join = one.Verification.ID
+	newest := f.Admit(t, again)
+	var finds []*finding
+	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
+		finds = append(finds, batch.NewCall[string, found](id, 0))
+	}
+	log.find(finds)
+	for i, want := range []store.Begun{newest, {}, other, newest} {
+		x := finds[i]
+		storetest.OK(t, x.Err)
+		storetest.Equal(t, "verification", x.Answer.Verification.ID, want.Verification.ID)
+		storetest.Equal(t, "newest send", x.Answer.Send.ID, want.Send.ID)
+		storetest.Equal(t, "found", !x.Answer.now.IsZero(), i != 1)
+	}
+}

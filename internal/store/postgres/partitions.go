@@ -9,7 +9,6 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/sqldb"
 )
 
 // EnsurePartitions implements sqldb.Native.
@@ -20,15 +19,6 @@ func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) 
 		})
 	})
 	return until, err
-}
-
-// Partitions implements sqldb.Engine.
-func (p *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
-	return sqldb.ReadAll(ctx, &p.DB, func(x *store.Partition) []any {
-		return []any{&x.Name, columns.Into(&x.Begins), columns.Into(&x.Ends), &x.Rows, &x.Bytes}
-	}, `
-SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
-FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)
 }
 
 // DropPartition implements sqldb.Engine. It drops nothing while the partition is in use.

@@ -71,6 +71,7 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		{stmtNamed, strings.Repeat(", NULL", 6), []string{"verifications_pkey"}},
 		{stmtHeld, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
 		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
+		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey", "sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx", bucket, "sends_4_recipient_logged_at_idx"}},
 		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
 		{stmtCount, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
@@ -126,7 +127,7 @@ func planOf(t *testing.T, log *DB, statement, parameters string) string {
 	switch {
 	case finishes(log, statement):
 		pool = log.finishers
-	case statement == stmtLook:
+	case statement == stmtLook || statement == stmtFind:
 		pool = log.lookers
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)

@@ -29,7 +29,7 @@ type DB struct {
 	writers   *pgxpool.Pool // only for Begin and Check, so that no slow reader delays them
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
 	pool      *pgxpool.Pool // for everything else
-	lookers   *pgxpool.Pool // for Look
+	lookers   *pgxpool.Pool // for Look and Verification
 	begins    *batch.Batcher[store.Intent, store.Begun]
 	checks    *batch.Batcher[store.CheckRequest, store.Checked]
 	endings   *batch.Batcher[store.Outcome, bool]
@@ -37,6 +37,7 @@ type DB struct {
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
 	looks         *batch.Batcher[sqldb.Look, sqldb.Looked]
+	finds         *batch.Batcher[string, found]
 	looked        atomic.Int64 // calls of Look; the keys of their batches
 
 	overdue overdue // up to where TakeOver has searched
@@ -109,7 +110,7 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	}
 	p.seen.Store(told.UnixMicro())
 	p.begins, p.checks = batch.New(maxWriters, p.decideBatch), batch.New(maxWriters, p.decideChecks)
-	p.looks = batch.New(maxLookers, p.look)
+	p.looks, p.finds = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find)
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
 	return p, nil
@@ -134,7 +135,7 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{conns: maxLookers, statements: []statement{{stmtLook, p.sql(lookSQL)}}}
+	o = poolOptions{conns: 2 * maxLookers, statements: []statement{{stmtLook, p.sql(lookSQL)}, {stmtFind, p.sql(findSQL)}}}
 	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
@@ -242,6 +243,7 @@ func (p *DB) Close() error {
 	p.postponements.Close()
 	p.eventEnds.Close()
 	p.looks.Close()
+	p.finds.Close()
 	p.closePools()
 	return nil
 }

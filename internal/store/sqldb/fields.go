@@ -27,9 +27,10 @@ var (
 	})
 )
 
-// Fields of a send that are not columns of sends: they are read from the small tables refunds and outbox.
+// Fields of a send that are not columns of sends: they are read from the small tables refunds and outbox, by their keys. EXISTS would let
+// Postgres read the whole table once.
 const (
-	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
+	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 

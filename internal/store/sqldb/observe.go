@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Kinds lists what [Observed] tells apart: the methods of Native by themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
+// Kinds lists what [Observed] tells apart: the methods of Native and the shared reads by themselves, and all others as read and write.
+var Kinds = []string{"read", "write", "look", "verification", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
 // Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call,
@@ -70,6 +70,18 @@ func (e observedEngine) Write(ctx context.Context, f func(q Tx) error) error {
 func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
 	defer e.since(time.Now(), "write")
 	return e.Engine.Run(ctx, steps...)
+}
+
+// Look implements Engine.
+func (e observedEngine) Look(ctx context.Context, l Look) (Looked, error) {
+	defer e.since(time.Now(), "look")
+	return e.Engine.Look(ctx, l)
+}
+
+// Verification implements Engine.
+func (e observedEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	defer e.since(time.Now(), "verification")
+	return e.Engine.Verification(ctx, id)
 }
 
 type observedNative struct {

@@ -36,8 +36,8 @@ func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
 }
 
-// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
-func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+// VerificationAlone answers a Verification by a statement of its own.
+func (db *DB) VerificationAlone(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}

@@ -158,3 +158,15 @@ func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.Sto
 	e.Partitions, err = db.Partitions(ctx)
 	return e, err
 }
+
+// Partitions returns the partitions of sends, oldest first; none in SQLite.
+func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
+	if db.Dialect == SQLite {
+		return nil, nil
+	}
+	return ReadAll(ctx, db, func(x *store.Partition) []any {
+		return []any{&x.Name, columns.Into(&x.Begins), columns.Into(&x.Ends), &x.Rows, &x.Bytes}
+	}, `
+SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
+FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)
+}

@@ -38,13 +38,13 @@ type Engine interface {
 	Run(ctx context.Context, steps ...*Step) error
 	// Look reads what the database counts of a recipient, without a lock.
 	Look(ctx context.Context, l Look) (Looked, error)
+	// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it
 	// dropped nothing.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
-	// Partitions returns the partitions of sends, oldest first; none in SQLite.
-	Partitions(ctx context.Context) ([]store.Partition, error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
 	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion is committed all the same.

@@ -103,6 +103,11 @@ func (s *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
 	return s.LookAlone(ctx, l)
 }
 
+// Verification implements sqldb.Engine.
+func (s *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	return s.VerificationAlone(ctx, id)
+}
+
 // Close implements sqldb.Engine. It first waits until all queued writes have their answers.
 func (s *DB) Close() error {
 	s.writes.Close()
@@ -192,9 +197,6 @@ func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Quer
 
 // DropPartition implements sqldb.Engine. A file has no partitions.
 func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
-
-// Partitions implements sqldb.Engine.
-func (s *DB) Partitions(context.Context) ([]store.Partition, error) { return nil, nil }
 
 // Pools implements sqldb.Engine.
 func (s *DB) Pools() (all []store.Pool) {
