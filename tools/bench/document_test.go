@@ -112,6 +112,8 @@ var reasons = map[string]string{
 		"recipient's other checks and writes itself down.",
 	"takes of a limit": "each take is a script in Redis; bare HTTP asks no other process.",
 	"WAL":              "the index entries.",
+	"the first look":   "it reads the history from the database and writes it to Redis, where a later look makes one call.",
+	"a resend":         "it reads the verification before, and updates its row.",
 }
 
 // String is the table, and the reasons of what was missed.

@@ -86,7 +86,7 @@ const (
 	busy       = 0.5  // how busy a processor may be at the peak
 	retention  = 90   // days; a partition is dropped when its whole week is older
 	perReplica = 4    // processors of one replica
-	mostConns  = 100  // of one replica to a mail server
+	mostConns  = 1000 // of one replica to a mail server
 	pool       = 15   // connections of one replica to Postgres
 	mailTime   = 0.3  // s that a mail server takes for a mail
 	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
@@ -116,7 +116,7 @@ Postgres writes a whole page at its first change after a checkpoint: at most %d 
 // otherFigures are those of ten times as many sends, and where they do not only grow.
 func otherFigures(u units) string {
 	return needed(u, 100e6) + fmt.Sprintf(`
-- **Mail connections** decide the number of replicas: `+"`conns`"+` is at most %d for each. A mail server that needs less than %.1f s needs fewer.
+- **Mail connections**: `+"`conns`"+` is at most %d for a replica, and by default 4. A mail server that needs less than %.1f s needs fewer.
 - **Disk**: sends go as whole weekly partitions; verifications row by row, one for each send: watch autovacuum.
 - If Redis needs more than one processor, use a Cluster; if Postgres more than one machine, divide the apps among installations.
 `, mostConns, mailTime)
