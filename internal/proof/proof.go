@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -48,18 +49,25 @@ type jwtClaims struct {
 }
 
 // Signer makes and verifies proofs. Safe for concurrent use.
-type Signer struct{ ring *keys.Ring }
+type Signer struct {
+	ring *keys.Ring
+	keys sync.Map // ed25519.PrivateKey by ID
+}
 
 // New makes a signer with the keys of a ring.
-func New(ring *keys.Ring) *Signer { return &Signer{ring} }
+func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
-// key returns the private key that belongs to a key of the ring, by its ID.
+// key returns the private key that belongs to a key of the ring, by its ID. It makes it at the first call and keeps it.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
+	if known, ok := s.keys.Load(id); ok {
+		return known.(ed25519.PrivateKey), nil
+	}
 	seed, err := s.ring.Subkey(id, label)
 	if err != nil {
 		return nil, err
 	}
-	return ed25519.NewKeyFromSeed(seed), nil
+	key, _ := s.keys.LoadOrStore(id, ed25519.NewKeyFromSeed(seed))
+	return key.(ed25519.PrivateKey), nil
 }
 
 // Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
