@@ -138,7 +138,8 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 		w.now = w.now.Add(time.Second) // the key stays: its events are dropped one by one
 	}
 	bytes := limiter.client.Do(t.Context(), "memory", "usage", key, "samples", 0).Val().(int64)
-	if each := bytes / limiter.client.ZCard(t.Context(), key).Val(); each > 120 {
+	// Redis draws the levels of an event at random: 119 bytes, with a deviation of 0.5 in the mean of 500. A longer ID would cost 16 more.
+	if each := bytes / limiter.client.ZCard(t.Context(), key).Val(); each > 125 {
 		t.Errorf("%d bytes for each event", each)
 	}
 }
