@@ -19,6 +19,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
+	"sendcode/internal/servertest"
 )
 
 // longer is how many times as long as in the product the service waits for its parts, and its leases last: tests run beside each other, on
@@ -61,6 +62,7 @@ func Main(m *testing.M, parallel, times int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.Load(os.Environ(), os.ReadFile)
+	cfg.Wait = servertest.Patience
 	switch {
 	case err != nil:
 	case os.Getenv(serves) == "rekey":

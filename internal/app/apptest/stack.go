@@ -108,11 +108,12 @@ func (s *Stack) environ() []string {
 	return environ
 }
 
-// Config loads the configuration as a replica does.
+// Config loads the configuration as a replica does. A start waits for its parts, as it does by default.
 func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
 	Must(s.T, err)
+	cfg.Wait = servertest.Patience
 	return cfg
 }
 
