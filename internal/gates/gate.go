@@ -281,9 +281,11 @@ func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) er
 	return g.local.Refund(ctx, id, buckets...)
 }
 
-// Record adds sends that the database admitted alone to a bucket of the limiter. Their instants are on the database's clock.
+// Record adds sends that the database admitted alone to a bucket of the limiter. Their instants are on the database's clock, and replace
+// later ones, at which a limiter that was stalled ran their Takes.
 func (g *Gate) Record(ctx context.Context, h quota.History) error {
 	h.Ahead, _ = g.clocks.ahead()
+	h.Skew = time.Microsecond
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
 		h.Events = slices.Clone(h.Events)
 		for i := range h.Events {
