@@ -63,7 +63,7 @@ type History struct {
 	// was taken between the gates is lost until its window has passed.
 	Crashes []time.Time
 	// Stalls are the instants at which a limiter answers again. What it then takes late, for requests that the database refused meanwhile, is
-	// shown until it is given back.
+	// shown until it is given back; a send that the database admitted may count from then.
 	Stalls []time.Time
 	// Slack is how much longer than it was told a client may have to wait, and how late a place that is given back may be seen.
 	Slack time.Duration

@@ -100,6 +100,13 @@ func ordinary() *run {
 	return r
 }
 
+// stalled is an ordinary run whose limiter answers again half a second after the last send.
+func stalled() *run {
+	r := ordinary()
+	r.Stalls = []time.Time{r.start.Add(time.Hour + 500*time.Millisecond)}
+	return r
+}
+
 func TestCorrectHistoriesPass(t *testing.T) {
 	for name, r := range map[string]*run{
 		"ordinary": ordinary(),
@@ -118,6 +125,11 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.Crashes = []time.Time{r.start.Add(90 * time.Second)}
 			r.add(history.Send, 2*time.Hour, 0, "")
 			r.mail(9, 2*time.Hour+time.Minute, "333333")
+			return r
+		}(),
+		"a stalled limiter counts a send late": func() *run {
+			r := stalled()
+			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
 			return r
 		}(),
 		"an unknown outcome, a repetition, a reset": func() *run {
@@ -162,8 +174,12 @@ func TestEachViolationIsFound(t *testing.T) {
 		"one key, two sends":                 {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
 		"waited as told, and refused":        {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
 		"told that it may send, and refused": {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
-		"admitted before the wait was over":  {history.Untrue, func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
-		"more left than is true":             {history.Untrue, func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
+		"refused for longer than a stall": {history.Untrue, func(r *run) {
+			r.Stalls = stalled().Stalls
+			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)
+		}},
+		"admitted before the wait was over": {history.Untrue, func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
+		"more left than is true":            {history.Untrue, func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
 		"a refusal that costs": {history.Costs, func(r *run) {
 			r.refuse(time.Hour+5*time.Second, 55*time.Second)
 			r.sent = append(r.sent, time.Hour+5*time.Second)

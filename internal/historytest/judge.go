@@ -144,12 +144,27 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 			continue
 		}
 		j.judged[Untrue]++
-		if r.refused() && !j.disturbed(q, r) {
+		if r.refused() && !j.disturbed(q, r) && !j.countedLate(r) {
 			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
 		return
 	}
+}
+
+// countedLate reports whether a refusal lasts no longer than for a send that the database admitted alone, and that a stalled limiter counted
+// when it answered again.
+func (j *judge) countedLate(r request) bool {
+	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
+	if i < 0 {
+		return false
+	}
+	least, _ := r.wait()
+	window := j.Rules[i].Window
+	return slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
+		return at.Before(r.End) && !r.Begin.Add(least).After(at.Add(window+j.Slack)) &&
+			slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool { return s.from.Before(at) && at.Sub(s.to) < window })
+	})
 }
 
 // longest returns the longest window: for so long a crash between the gates may cost a place.

@@ -81,8 +81,15 @@ func (s *RedisServer) Client(t testing.TB) *redis.Client {
 // and answers nothing until Resume.
 func (s *RedisServer) Pause() error { return s.signal(syscall.SIGSTOP) }
 
-// Resume ends a Pause.
-func (s *RedisServer) Resume() error { return s.signal(syscall.SIGCONT) }
+// Resume ends a Pause, and returns when the server answers.
+func (s *RedisServer) Resume() error {
+	if err := s.signal(syscall.SIGCONT); err != nil || s.PID() == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	return await(ctx, s.process, s.probe)
+}
 
 func (s *RedisServer) signal(sig syscall.Signal) error {
 	s.mu.Lock()

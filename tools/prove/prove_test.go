@@ -209,8 +209,9 @@ func (p *proof) faults(ctx context.Context) map[string]int {
 		case "stalls":
 			apptest.Must(p.T, p.Redis.Pause())
 			sleep(ctx, time.Duration(1+p.random.IntN(3))*time.Second)
-			p.Seen.Stalls = append(p.Seen.Stalls, time.Now())
+			resumed := time.Now()
 			apptest.Must(p.T, p.Redis.Resume())
+			p.Seen.Stalls = append(p.Seen.Stalls, resumed, time.Now()) // Redis answers again between them
 		default:
 			p.Redis.Stop()
 			sleep(ctx, 200*time.Millisecond)
