@@ -323,3 +323,24 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 		look(r.Svc, "after a send", "login", "[1]", 0)
 	})
 }
+
+// A limiter that was stalled runs the Take of a send late that the database admitted alone: it counts from the instant in the database.
+func TestALateTakeCountsFromTheDatabasesInstant(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Take" {
+				go func() {
+					time.Sleep(500 * time.Millisecond)
+					_ = do()
+				}()
+			}
+			return quota.ErrUnavailable
+		})
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.Limiter.Around(nil)
+		r.WantCounted("by the limiter", 1)
+		r.Sleep(9 * time.Second)
+		r.WantQuota("the limiter", r.Counted(), "[0 4 9]", 50*time.Second)
+	})
+}
