@@ -330,7 +330,7 @@ func TestALateTakeCountsFromTheDatabasesInstant(t *testing.T) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" {
 				go func() {
-					time.Sleep(500 * time.Millisecond)
+					<-time.After(500 * time.Millisecond)
 					_ = do()
 				}()
 			}

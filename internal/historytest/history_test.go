@@ -107,6 +107,14 @@ func stalled() *run {
 	return r
 }
 
+// slow is an ordinary run whose last send is answered half a second later.
+func slow() *run {
+	r := ordinary()
+	r.Requests[len(r.Requests)-2].End = r.start.Add(time.Hour + 500*time.Millisecond)
+	r.refuse(time.Hour+30*time.Second, 30*time.Second)
+	return r
+}
+
 func TestCorrectHistoriesPass(t *testing.T) {
 	for name, r := range map[string]*run{
 		"ordinary": ordinary(),
@@ -129,6 +137,11 @@ func TestCorrectHistoriesPass(t *testing.T) {
 		}(),
 		"a stalled limiter counts a send late": func() *run {
 			r := stalled()
+			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
+			return r
+		}(),
+		"a slow send counts from its end": func() *run {
+			r := slow()
 			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
 			return r
 		}(),
@@ -174,6 +187,11 @@ func TestEachViolationIsFound(t *testing.T) {
 		"one key, two sends":                 {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
 		"waited as told, and refused":        {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
 		"told that it may send, and refused": {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
+		"refused for longer than a slow send": {history.Untrue, func(r *run) {
+			*r = *slow()
+			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)
+			r.send(5, time.Hour+2*time.Minute)
+		}},
 		"refused for longer than a stall": {history.Untrue, func(r *run) {
 			r.Stalls = stalled().Stalls
 			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)

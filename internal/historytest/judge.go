@@ -152,18 +152,19 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	}
 }
 
-// countedLate reports whether a refusal lasts no longer than for a send that the database admitted alone, and that a stalled limiter counted
-// when it answered again.
+// countedLate reports whether a refusal lasts no longer than for a send that counts from the moment at which it was answered, as in a database
+// that was slow to write it while the limiter has lost it, or at which a stalled limiter answered again.
 func (j *judge) countedLate(r request) bool {
 	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
 	if i < 0 {
 		return false
 	}
 	least, _ := r.wait()
-	window := j.Rules[i].Window
-	return slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
-		return at.Before(r.End) && !r.Begin.Add(least).After(at.Add(window+j.Slack)) &&
-			slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool { return s.from.Before(at) && at.Sub(s.to) < window })
+	since := r.Begin.Add(least - j.Rules[i].Window - j.Slack)
+	return slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
+		return s.from.Before(r.End) && !s.to.Before(since) || slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
+			return s.from.Before(at) && at.Sub(s.to) < j.Rules[i].Window && !at.Before(since) && at.Before(r.End)
+		})
 	})
 }
 
