@@ -46,7 +46,7 @@ const (
 	erasureEvery    = time.Hour
 	WatchEvery      = time.Minute // of all replicas together
 
-	ExpireRows   = 500
+	ExpireRows   = 2000 // of each table
 	countHours   = 4
 	weeksAhead   = 2 // fewer partitions ahead are an alarm
 	alarmEvery   = 10 * time.Minute
@@ -70,7 +70,7 @@ func (l *Maintenance) Table() []Job {
 	return table
 }
 
-// expire deletes up to ExpireRows rows and at most one partition that are older than the retention. again: more may be left.
+// expire deletes up to ExpireRows rows of each table and at most one partition that are older than the retention. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {

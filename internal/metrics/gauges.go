@@ -151,7 +151,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 	ahead := desc("sendcode_database_weeks_ahead", "Whole weeks after the present one that have a partition; none on SQLite.")
 	oldest := desc("sendcode_database_oldest_timestamp_seconds", "When the oldest send was written.")
 	due := desc("sendcode_retention_due_rows",
-		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", store.MaxDue))
+		fmt.Sprintf("Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.", store.MaxDue))
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
 	stored := reading[store.StorageStatus]{ask: status}
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late}, collect: func(show showFunc) {

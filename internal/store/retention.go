@@ -26,7 +26,7 @@ type StorageStatus struct {
 	Now        time.Time     // on the database's clock
 	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age        time.Duration // how long rows are kept; 0: for ever
-	Due        int           // sends, or their verifications if more, and refusals that Expire may delete now, at most MaxDue; 0: kept for ever
+	Due        int           // rows that Expire may delete now, of the table with the most, at most MaxDue; 0: kept for ever
 	Forgetting int           // erased recipients whose hash Forget has not deleted yet
 	Late       int           // those of Forgetting whose keep has passed
 	Partitions []Partition   // of sends, oldest first; empty in SQLite

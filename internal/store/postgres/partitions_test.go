@@ -211,6 +211,25 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
 
+// Rows that go by their own age are due in each table, and a step leaves none of so few.
+func TestRowsOfEachTableAreDue(t *testing.T) {
+	f, _, owner := owned(t)
+	old := store.LowestID(time.Now().Add(-60 * day)).String()
+	ids := `(left('` + old + `', 24) || lpad(to_hex(n), 12, '0'))::uuid`
+	for i, insert := range []string{
+		`failures SELECT 'failed', now() - interval '60 days', ` + ids + `, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
+		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
+		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids + `, '', 'email',
+  decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,
+	} {
+		exec(t, owner, fmt.Sprintf(`INSERT INTO %s FROM generate_series(1, %d) n`, insert, i+3))
+		due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }
+		storetest.Equal(t, "due", due(), i+3)
+		storetest.Equal(t, "more", storetest.Must(f.Expire(t.Context(), 50*day, i+3))(t).More, true)
+		storetest.Equal(t, "due", due(), 0)
+	}
+}
+
 // The role can have made and dropped what is due, and nothing else.
 func TestPartitionsAndTheRole(t *testing.T) {
 	f, log, owner := owned(t)

@@ -2,6 +2,8 @@ package sqldb
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,77 +22,81 @@ const (
 	settledCodeSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
-
-	// dueCodesSQL counts the verifications that are due.
-	dueCodesSQL = `SELECT count(*) FROM (SELECT 1 FROM verifications o WHERE o.created_at < @before AND ` + settledCodeSQL + `
-  ORDER BY o.created_at LIMIT 10000) old`
-
-	// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
-	storageStatusSQL = `
-SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
-       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before
-         AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
-       (SELECT count(*) FROM (SELECT 1 FROM refusals s WHERE s.logged_at < @before ORDER BY s.logged_at LIMIT 10000) old),
-       (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
 
-// Postgres deletes verifications and failures by their own age, unless their send is in flight or has a refund due; SQLite, without
-// partitions, together with their sends. A partition takes a week of sends at once, so their verifications go in larger steps than other
-// rows: by their places (ctid), 20,000 take 80 ms.
-var (
-	expireVerificationsSQL = twin{
-		Postgres: `
-DELETE FROM verifications WHERE ctid = ANY (ARRAY(
-    SELECT o.ctid FROM verifications o WHERE o.created_at < @before AND ` + settledCodeSQL + `
-    ORDER BY o.created_at LIMIT 40 * @limit FOR UPDATE SKIP LOCKED))`,
-		SQLite: `
-DELETE FROM verifications WHERE id IN (
-    SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
-	}
-	expireFailuresSQL = twin{
-		Postgres: `
-DELETE FROM failures WHERE (status, logged_at, id) IN (
-    SELECT o.status, o.logged_at, o.id FROM failures o
-    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before
-      AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`,
-		SQLite: `
-DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
+// aged are the tables whose rows o are deleted by their own age. SQLite, without partitions, deletes verifications and failures together
+// with their sends; in Postgres a send in flight or with a refund due keeps its own. A partition takes a week of sends at once, so their
+// verifications go in larger steps than other rows: 20,000 take 80 ms.
+var aged = []struct {
+	table, due, order string
+	times             int  // @limit
+	partitioned       bool // only where sends have partitions
+}{
+	{"verifications", `o.created_at < @before AND ` + settledCodeSQL, "o.created_at", 10, true},
+	{"failures", `o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
+		"o.status, o.logged_at, o.id", 1, true},
+	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
+	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
+	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
+}
+
+// rowPlace is the column with a row's place, by which the row is deleted without another look into an index.
+var rowPlace = twin{"ctid", "rowid"}
+
+// deleteAged returns the statement that deletes the due rows of a table; those that another replica has locked it skips.
+func (d Dialect) deleteAged(table, due, order string, times int) string {
+	place := d.pick(rowPlace)
+	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
+		d.among(d.locked(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due, order, times))))
+}
+
+// withSendsSQL deletes what belongs to the sends @ids where these have no partitions.
+var withSendsSQL = []string{
+	`DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
+	`DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
   AND id IN (SELECT value FROM json_each(@ids))`,
-	}
-	expireProviderEventsSQL = twin{
-		Postgres: `
-DELETE FROM provider_events WHERE (send_id, kind) IN (
-    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest
-    ORDER BY o.send_id, o.kind LIMIT @limit FOR UPDATE SKIP LOCKED)`,
-		SQLite: `
-DELETE FROM provider_events WHERE (send_id, kind) IN (
-    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit)`,
-	}
-	expireMinuteIndexSQL = twin{Postgres: `DELETE FROM minute_index WHERE minute < @minute`}
-)
+}
 
-const oldRefusalsSQL = `SELECT o.id FROM refusals o WHERE o.logged_at < @before ORDER BY o.logged_at, o.id LIMIT @limit`
-
-const oldSuppressionsSQL = `
-    SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit`
+// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
+func (d Dialect) storageStatusSQL() string {
+	count := func(from string) string {
+		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
+	}
+	sql := `
+SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
+  (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)` +
+		count(`sends s WHERE s.logged_at < @before AND `+settledSQL+` ORDER BY s.logged_at`)
+	for _, a := range aged {
+		if d == SQLite && a.partitioned {
+			sql += ", 0"
+		} else {
+			sql += count(a.table + ` o WHERE ` + a.due + ` ORDER BY ` + a.order)
+		}
+	}
+	return sql
+}
 
 // storageStatus is a row of storageStatusSQL.
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
-	dueRefusals   int
+	due           [6]int // of sends, and of each of aged
 }
 
 func (e *storageStatus) fields() []any {
-	return []any{columns.Into(&e.Oldest), columns.Into(&e.oldestRefusal), &e.Due, &e.dueRefusals, &e.Forgetting, &e.Late}
+	fields := []any{columns.Into(&e.Oldest), columns.Into(&e.oldestRefusal), &e.Forgetting, &e.Late}
+	for i := range e.due {
+		fields = append(fields, &e.due[i])
+	}
+	return fields
 }
 
-// total returns the status of sends, with their verifications, and refusals together.
+// total returns the status of all tables together.
 func (e storageStatus) total() store.StorageStatus {
 	if e.Oldest.IsZero() || !e.oldestRefusal.IsZero() && e.oldestRefusal.Before(e.Oldest) {
 		e.Oldest = e.oldestRefusal
 	}
-	e.Due = min(e.Due+e.dueRefusals, store.MaxDue)
+	e.Due = slices.Max(e.due[:])
 	return e.StorageStatus
 }
 
@@ -115,38 +121,35 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 		return gone, err
 	}
 	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
-	most, among := int64(len(ids)), q.Dialect.in("ids")
-	for _, statement := range []string{q.Dialect.pick(expireVerificationsSQL), q.Dialect.pick(expireFailuresSQL),
-		q.Dialect.pick(expireProviderEventsSQL), `DELETE FROM suppressions WHERE id ` + q.Dialect.among(oldSuppressionsSQL)} {
-		n, err := q.Run(statement, args, nil)
+	gone = store.Expired{Rows: len(ids), More: len(ids) >= limit}
+	for _, a := range aged {
+		if q.Dialect == SQLite && a.partitioned {
+			continue
+		}
+		n, err := q.Run(q.Dialect.deleteAged(a.table, a.due, a.order, a.times), args, nil)
 		if err != nil {
 			return gone, err
 		}
-		most = max(most, n)
+		if gone.More = gone.More || int(n) >= limit; a.table == "refusals" {
+			gone.Rows += int(n)
+		}
 	}
-	refusals, err := q.Run(`DELETE FROM refusals WHERE id `+q.Dialect.among(q.Dialect.locked(oldRefusalsSQL)), args, nil)
-	if err != nil {
-		return gone, err
+	rest, among := []string{`DELETE FROM minute_index WHERE minute < @minute`}, q.Dialect.in("ids")
+	if q.Dialect == SQLite {
+		rest = withSendsSQL
 	}
-	err = q.ExecAll(args, `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among,
-		q.Dialect.pick(expireMinuteIndexSQL))
-	return store.Expired{Rows: len(ids) + int(refusals), More: max(most, refusals) >= int64(limit)}, err
+	return gone, q.ExecAll(args, append(slices.Clone(rest),
+		`DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among)...)
 }
 
 // StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		before := store.DueBefore(now, age)
-		row, err := firstRow(q, (*storageStatus).fields, storageStatusSQL, Args{"before": before, "now": now})
+		row, err := firstRow(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
+			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxDrift))})
 		if err != nil {
 			return err
-		}
-		if q.Dialect == Postgres { // else they go with their sends
-			codes, err := firstRow(q, OneColumn[int], dueCodesSQL, Args{"before": before})
-			if err != nil {
-				return err
-			}
-			row.Due = max(row.Due, codes)
 		}
 		e = row.total()
 		e.Now, e.Age = now, age

@@ -106,7 +106,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second + time.Microsecond)
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: 3}, time.Minute, f.Act()))
-	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Due: 2, Forgetting: 1})
+	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
