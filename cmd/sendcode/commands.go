@@ -23,10 +23,28 @@ import (
 
 type serveCommand struct {
 	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer. 0s: it tries once, and starts without Redis."`
+
+	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works."`
+}
+
+// maxHold is how far ahead HoldUntil may be.
+const maxHold = 48 * time.Hour
+
+// Validate checks HoldUntil; kong calls it.
+func (c serveCommand) Validate() error {
+	switch left := time.Until(c.HoldUntil); {
+	case c.HoldUntil.IsZero():
+		return nil
+	case left <= 0:
+		return errors.New("--hold-until has passed: leave it out, or correct it")
+	case left > maxHold:
+		return fmt.Errorf("--hold-until is more than %v ahead", maxHold)
+	}
+	return nil
 }
 
 func (c serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	cfg.Wait = c.Wait
+	cfg.Wait, cfg.HoldUntil = c.Wait, c.HoldUntil
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))

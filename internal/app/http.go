@@ -180,6 +180,16 @@ func (a *App) addProbes() {
 		checks = append(checks, limiterUp)
 	}
 	a.metrics.RegisterLimiter(limiterUp)
+	if until := a.cfg.HoldUntil; a.now().Before(until) {
+		text := until.UTC().Format(time.RFC3339)
+		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text)
+		checks = append(checks, func(context.Context) error {
+			if !a.now().Before(until) {
+				return nil
+			}
+			return &server.Reason{Word: "held", Text: "No code is sent before " + text + ".", Err: fault.Unavailable}
+		})
+	}
 	a.health.MarkStarted(checks...)
 }
 

@@ -67,6 +67,7 @@ func (a *App) newServices(through verification.Outbox) {
 	codes := verification.Parts{
 		Store: a.log, Gate: a.gate, Outbox: through, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails,
 		Prover: a.signer, Observer: a.metrics, Lease: outbox.DefaultLease, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
+		HoldUntil: a.cfg.HoldUntil,
 	}
 	desk := support.Parts{
 		Store: a.log, Limiter: a.gate, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,

@@ -78,6 +78,8 @@ type Config struct {
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
 	// How long the start waits for a database or Redis that does not answer; 0: not at all, and it does without Redis. Of the command line.
 	Wait time.Duration `yaml:"-"`
+	// Until when sends are refused; zero: they are not. Of the command line.
+	HoldUntil time.Time `yaml:"-"`
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -29,6 +30,10 @@ var table = []func(error) *Problem{
 			next = "sent"
 		}
 		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
+	}),
+	forType(func(e *verification.HeldError) *Problem {
+		return &Problem{Kind: Unavailable, Detail: "No code is sent before " + e.Until.UTC().Format(time.RFC3339) + ".",
+			Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(e.RetryAfter))}}, Extra: map[string]any{"may_have_counted": false}}
 	}),
 	forError(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {

@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/requestid"
 	"sendcode/internal/texts"
+	"sendcode/internal/verification"
 )
 
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that handlers can return it.
@@ -143,12 +144,13 @@ func wantsHTML(c echo.Context) bool {
 }
 
 // LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since the database or the limiter failed. It
-// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause.
+// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a send that is held.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	kind := ProblemOf(err).Kind
 	_, bare := err.(fault.Kind)
 	_, answered := errors.AsType[*Problem](err)
-	if ctx.Err() == nil && (kind == Internal || kind == Unavailable && !bare && !answered) {
+	_, held := errors.AsType[*verification.HeldError](err)
+	if ctx.Err() == nil && (kind == Internal || kind == Unavailable && !bare && !answered && !held) {
 		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // RunbookLines are the log lines that each section of docs/runbooks.md is for: their texts up to the first colon. A test compares them with
 // the code. A line that is in none says itself what to do.
 var RunbookLines = map[string][]string{
-	"database-away": {"database not writable", "database writable by another replica alone", "start waits", "database unavailable",
+	"database-away": {"database not writable", "database writable by another replica alone", "start waits", "database unavailable", "sends held",
 		"could not store outcomes; retrying", "could not renew leases", "could not store refusals; retrying", "refusals lost",
 		"could not release idempotency key", "quota shortened for browser", "could not read new rows; retrying", "request failed",
 		"text message postponed", "could not refund cost", "could not rebuild limiter from database",

@@ -14,11 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
+	"sendcode/internal/verification"
 )
 
 func testServer(t *testing.T, trusted ...string) (*echo.Echo, *bytes.Buffer) {
@@ -51,6 +53,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`},
 		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`},
 		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`},
+		{&verification.HeldError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable", "before 2001-09-09T01:46:40Z"},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
 		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", ""},
 		{errors.New("a secret detail"), 500, "internal", ""},

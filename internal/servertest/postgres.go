@@ -180,6 +180,14 @@ func (s *PostgresServer) ping(ctx context.Context) error {
 	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
+// Script runs a shell script in a directory, with Postgres's programs in its PATH and these variables.
+func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
+	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + s.bin + ":" + os.Getenv("PATH")}, environ...)
+	need(t, finish(t.Context(), cmd))
+}
+
 // Dump is everything in the given databases (none named: that of URL), as SQL.
 // Note that pg_dump writes bytea as hex.
 func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {

@@ -26,7 +26,7 @@ type Answer struct {
 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
+// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
@@ -57,6 +57,9 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 // that no send is counted and not delivered; only the wait for the outcome ends.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
+	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
+		return Answer{}, &HeldError{s.HoldUntil, left}
+	}
 	if answer, err := s.refuseIfHeld(ctx, a); answer != nil {
 		return *answer, err
 	}

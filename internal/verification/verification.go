@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -94,6 +95,8 @@ type Parts struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Notify   func() // called after an app's event was written to the database. It must not block
+
+	HoldUntil time.Time // no send is admitted before
 }
 
 // Service runs the use cases. Safe for concurrent use.
@@ -163,3 +166,14 @@ type TooManyChecksError struct {
 }
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
+
+// HeldError refuses a send before Parts.HoldUntil. It is a fault.Unavailable: nothing was sent or counted.
+type HeldError struct {
+	Until      time.Time
+	RetryAfter time.Duration // positive
+}
+
+func (e *HeldError) Error() string { return "verification: sends are held" }
+
+// Is reports that it is fault.Unavailable. errors.Is calls it.
+func (e *HeldError) Is(target error) bool { return target == fault.Unavailable }
