@@ -114,7 +114,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	}
 	return a, runSteps(
 		a.fillSecrets,
-		func() error { return a.openPorts(ctx) },
+		a.openPorts,
 		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openLog) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,

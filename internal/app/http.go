@@ -54,13 +54,13 @@ const shutdownWait = 10 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // openPorts opens the ports: one or, with an admin address, two, and that of the profiles. Until Serve, /readyz and all requests get 503.
-func (a *App) openPorts(ctx context.Context) error {
+func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
 		if address == "" {
 			continue
 		}
-		port, err := server.Listen(ctx, address)
+		port, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("can't listen on %s: %w", address, err)
 		}

@@ -6,9 +6,7 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -74,13 +72,6 @@ const (
 func isReport(c echo.Context) bool {
 	path := c.Request().URL.Path
 	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath)
-}
-
-// Listen opens a TCP port. It has no Multipath TCP, Go's default, whose sockets take no filter.
-func Listen(ctx context.Context, address string) (net.Listener, error) {
-	var config net.ListenConfig
-	config.SetMultipathTCP(false)
-	return config.Listen(ctx, "tcp", address)
 }
 
 // NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.
