@@ -79,6 +79,9 @@ func (w *window) fits(name string) {
 		if clipped := w.eval(clipped); clipped != "" {
 			w.Errorf("%s at %d px: cut off: %s", name, look.Width, clipped)
 		}
+		if top := w.eval(`String(document.querySelector(".top").offsetHeight > 60)`); top != "false" {
+			w.Errorf("%s at %d px: the bar above wraps", name, look.Width)
+		}
 		w.shot(fmt.Sprintf("%s-%d", name, look.Width))
 		if look.Width == 768 {
 			continue

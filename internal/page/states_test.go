@@ -146,7 +146,8 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	defer site.Close()
 	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
 	for _, step := range []struct{ name, path string }{
-		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"}, {"the specification", "/docs"},
+		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"}, {"what happened", "/problems/none"},
+		{"the specification", "/docs"},
 	} {
 		if step.name == "a mail" {
 			mails.add(first())
@@ -156,6 +157,10 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 			b.accessible(engine, step.name, look, "html")
 			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
 				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
+			}
+			low := eval[int](b, `Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
+			if low < 40 {
+				t.Errorf("a link of %s is %d px high at %d px", step.name, low, look.Width)
 			}
 		}
 	}

@@ -18,9 +18,9 @@ var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncM
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
 <body><main class="card"><h1>{{.Title}}</h1>{{if .Detail}}<p>{{.Detail}}</p>
-<p><a href="/">Start page</a></p>{{else}}
+<p class="act"><a class="button" href="/">Start page</a></p>{{else}}
 <p>Status {{.Status}}, type <code>{{.Slug}}</code></p><h2>What happened</h2><p>{{code .Cause}}</p><h2>What to do</h2><p>{{code .Remedy}}</p>
-<h2>What to show a person</h2><p>{{code .Say}}</p><p><a href="/docs#problems">All problems</a></p>{{end}}</main></body></html>
+<h2>What to show a person</h2><p>{{code .Say}}</p><p class="aside"><a href="/docs#problems">All problems</a></p>{{end}}</main></body></html>
 `))
 
 // problemPage is what problemTemplate shows; without a detail it explains the kind.

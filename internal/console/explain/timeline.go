@@ -31,7 +31,7 @@ type Entry struct {
 func Timeline(s store.Story, w texts.Words) []Entry {
 	var all []Entry
 	for _, row := range relatedAndSelf(s) {
-		told := teller{Words: w, row: row}.entries()
+		told := teller{Words: w, row: row, over: hasEnded(s)}.entries()
 		if row.ID != s.Send.ID {
 			told[len(told)-1].Link = SendAddress(row.ID)
 		}
@@ -59,7 +59,13 @@ func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 // teller makes the entries of one row.
 type teller struct {
 	texts.Words
-	row store.Send
+	row  store.Send
+	over bool // its code has ended
+}
+
+// hasEnded reports whether the code of a row can be entered no more, so that nothing more is sent.
+func hasEnded(s store.Story) bool {
+	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
 
 func (t teller) entries() []Entry {
@@ -97,10 +103,14 @@ func (t teller) askedAt() time.Time {
 func (t teller) outcome() Entry {
 	switch t.row.Status {
 	case store.Queued:
+		key, tone := "line.queued", Still
 		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
-			return t.undated(t.row.LoggedAt, Warn, "line.postponed")
+			key, tone = "line.postponed", Warn
 		}
-		return t.undated(t.row.LoggedAt, Still, "line.queued")
+		if t.over {
+			key, tone = key+".over", Warn
+		}
+		return t.undated(t.row.LoggedAt, tone, key)
 	case store.Sending:
 		return t.undated(t.row.LoggedAt, Still, "line.sending")
 	case store.Sent, store.Delivered:

@@ -86,8 +86,11 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
 		v.Next = c.text(c.variantKey("next.queued", c.replyTopic(c.ProviderCode)))
+		if hasEnded(c.story) {
+			how, v.Next = how+".over", c.text("next.queued.over")
+		}
+		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
 	}

@@ -193,6 +193,7 @@ func situations() []situation {
 		told("queued, server set aside", waiting(store.Queued, "temporary_aside", "", unnamed, thirdTry)),
 		told("queued, in doubt", waiting(store.Queued, "temporary_dial", "", doubtful)),
 		told("queued, and its code expired", waiting(store.Queued, "temporary_dial", "", expired)),
+		told("queued, first, and its code expired", waiting(store.Queued, "", "", unnamed, expired)),
 		told("queued, and its code approved", waiting(store.Queued, "temporary_dial", "", approved)),
 		told("queued, and its code locked", waiting(store.Queued, "temporary_dial", "", locked)),
 		told("sending", waiting(store.Sending, "", "")),
@@ -231,7 +232,7 @@ func TestStories(t *testing.T) {
 					}
 					last = e.At.Time
 				}
-				say(when, fmt.Sprintf("%-5s", e.Tone), e.What, e.Link)
+				say(when, fmt.Sprintf("%-5s", e.Tone)+map[bool]string{true: " (future)"}[e.Future], e.What, e.Link)
 			}
 		}
 		for _, locale := range []string{"en-GB", "zh-CN", "es-MX", "ar"} {
