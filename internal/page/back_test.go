@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sendcode/internal/brand"
@@ -122,13 +123,13 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 
 // aReturnByItself: a second after the right code the browser is back at the app, and stays where it is when the person comes back to look.
 func aReturnByItself(t *testing.T, browser context.Context) {
-	var came *http.Request
+	var came atomic.Pointer[http.Request]
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/in" { // the icon
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		came = r
+		came.Store(r)
 	}))
 	t.Cleanup(app.Close)
 	w := accepting(t)
@@ -139,7 +140,7 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 	b.card("code")
 	b.paste(pagetest.Code)
 	b.until(`location.origin === ` + "'" + app.URL + "'")
-	is(t, came.URL.RawQuery, "reference=news%26verification-1")
+	is(t, came.Load().URL.RawQuery, "reference=news%26verification-1")
 	b.visit("?app=news")
 	b.card("approved")
 	b.run(`setTimeout(() => { window.rested = true }, 1500)`)
