@@ -47,6 +47,26 @@ func TestWaitIsExact(t *testing.T) {
 	})
 }
 
+func TestHeldSendsCountNothing(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		first := r.SendTo(vtest.Ana)
+		until := time.Now().Add(2 * time.Minute)
+		r.Svc.HoldUntil = until
+		for _, left := range []time.Duration{2 * time.Minute, time.Microsecond} {
+			r.Sleep(time.Until(until) - left)
+			_, err := r.Svc.Send(t.Context(), vtest.AskFor(vtest.Ana))
+			held, ok := errors.AsType[*verification.HeldError](err)
+			if !ok {
+				t.Fatalf("%v before the end: %v", left, err)
+			}
+			r.WantLine("held", vtest.Line(true, left, true), errors.Is(err, fault.Unavailable), held.RetryAfter, held.Until.Equal(until))
+		}
+		r.WantApproved(first.View.ID, r.LastCode())
+		r.Sleep(time.Microsecond)
+		r.SendTo(vtest.Ana)
+	})
+}
+
 func TestAskIsRefusedByField(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
