@@ -73,12 +73,16 @@ type pendingSync struct {
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
 	mapping string        // by which the bucket of a send was chosen
+	due     time.Time     // of an event that was recorded: when that is repeated; else zero
 }
 
 const (
 	maxSyncs = 10_000
 	// refundFor is how long a refund of a send without a row is repeated: the longest usual window.
 	refundFor = 24 * time.Hour
+	// repeatRecord is after how long an event is recorded once more. Another replica's refund of its ID, from a request before with the same
+	// Idempotency-Key, may have run late in a stalled limiter; its tombstone, of 60 s, kept the first record out.
+	repeatRecord = 65 * time.Second
 )
 
 // RefundLater refunds an event without a row, such as a send that was not written or a right check: in this process at once, in the limiter
@@ -154,9 +158,16 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 // syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an
 // unavailable limiter costs only one query of the database.
 func (o *Outbox) syncPending(ctx context.Context) {
+	now := o.Now()
 	o.mu.Lock()
 	list := o.syncs
 	o.syncs = nil
+	for _, p := range list {
+		if now.Before(p.due) {
+			o.syncs = append(o.syncs, p)
+		}
+	}
+	list = slices.DeleteFunc(list, func(p pendingSync) bool { return now.Before(p.due) })
 	o.mu.Unlock()
 	for n := 1; len(list) > 0; n = maxLookup {
 		some := list[:min(n, len(list))]
@@ -186,8 +197,15 @@ func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pend
 			left = list[i:]
 			break
 		}
-		if !p.at.IsZero() {
-			written = append(written, p)
+		if p.at.IsZero() {
+			continue
+		}
+		written = append(written, p)
+		if p.due.IsZero() {
+			p.due = o.Now().Add(repeatRecord)
+			o.mu.Lock()
+			o.syncs = append(o.syncs, p)
+			o.mu.Unlock()
 		}
 	}
 	places, unread := o.replaceUncounted(ctx, written)

@@ -215,12 +215,11 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 
 // A place waits for a day, a send as long as it counts.
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
-	r := newIdle(t)
-	began := r.now
+	began := newIdle(t).now
 	var bucket string
 	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
 		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
-		r.now = began
+		r := newIdle(t)
 		r.RefundLater("a", place("ana"))
 		bucket = r.sent(1, "b")
 		r.calls = nil
@@ -235,6 +234,26 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 		}
 		r.wants(after.String(), want...)
 	}
+}
+
+// A send is recorded a second time, when the tombstone of a late refund has ended, and then no more; not if it does not count by then.
+func TestASendIsRecordedOnceMore(t *testing.T) {
+	r := newIdle(t)
+	bucket := r.sent(1, "a")
+	r.sent(1, "b")
+	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
+	r.flushed()
+	r.wants("at once", recorded("a"), recorded("b"))
+	r.now = r.now.Add(repeatRecord - 1)
+	r.flushed()
+	r.wants("before")
+	r.log.reset["b"] = true
+	r.now = r.now.Add(1)
+	r.flushed()
+	r.wants("after", recorded("a"), fmt.Sprintf("refund %-16s [%s]", "b", bucket))
+	r.now = r.now.Add(repeatRecord)
+	r.flushed()
+	r.wants("no more")
 }
 
 // A reset may come while a send is on its way to the limiter, or while it waits after an answer that was lost. It is taken back then.

@@ -129,7 +129,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 			q = again
 			again, calm = w.waitOnce(e, p, q, before)
 		}
-		if calm && again.refused() && !(w.ahead != 0 && w.ahead.Abs() <= tolerance && again.body.RetryAfter <= 1) { // apart, and not corrected
+		if calm && again.refused() && !(w.slightly && again.body.RetryAfter <= 1) { // apart, and not corrected
 			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
@@ -364,7 +364,8 @@ func (w *world) disturb(e Event) (fault bool) {
 func (w *world) setClock(ahead time.Duration) {
 	if ahead != w.ahead {
 		w.redis.Step(ahead - w.ahead)
-		w.locked(func() { w.ahead, w.stepped = ahead, true })
+		slight := (ahead-w.ahead).Abs() <= tolerance || ahead != 0 && ahead.Abs() <= tolerance
+		w.locked(func() { w.ahead, w.stepped, w.slightly = ahead, true, slight })
 	}
 }
 

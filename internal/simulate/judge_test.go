@@ -61,7 +61,7 @@ func (l *ledger) asSeen() {
 		h.Requests = append(h.Requests, history.Request{
 			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status, Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
-			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known, // a known browser waits less than others
+			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known || l.unrecorded(q), // a known browser waits less than others
 		})
 	}
 	for _, a := range l.acts {
@@ -82,6 +82,13 @@ func (l *ledger) asSeen() {
 	for _, v := range found {
 		l.broke("as seen: "+v.Promise, "%s", v.Detail)
 	}
+}
+
+// unrecorded reports whether a process may have died before it recorded a send in the limiter that the log admitted alone.
+func (l *ledger) unrecorded(q *request) bool {
+	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.Send) bool {
+		return l.of[row.Recipient] == q.person && row.Clock == store.LogClock && row.LoggedAt.Before(q.ended)
+	})
 }
 
 func (w *world) ledger() *ledger {

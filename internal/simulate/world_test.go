@@ -51,6 +51,7 @@ type world struct {
 	crashed       []time.Time // when
 	movedWrites   int         // of the limiter: lost by failovers, or made late after a stall
 	stepped       bool
+	slightly      bool          // the limiter's clock was last set by a second at most, or is off by as little
 	ahead         time.Duration // of the limiter's clock
 	logAhead      time.Duration // of the log's clock
 	logStepped    bool
