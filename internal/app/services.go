@@ -69,8 +69,10 @@ func (a *App) newServices(through verification.Outbox) {
 		Prover: a.signer, Observer: a.metrics, Lease: outbox.DefaultLease, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 		HoldUntil: a.cfg.HoldUntil,
 	}
+	teller := policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}
 	desk := support.Parts{
-		Store: a.log, Limiter: a.gate, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,
+		Teller: teller,
+		Store:  a.log, Limiter: a.gate, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,
 	}
 	if a.carrier != nil {
 		codes.Texts, desk.Texts = a.texts, a.texts
@@ -80,13 +82,14 @@ func (a *App) newServices(through verification.Outbox) {
 	a.desk = support.New(desk)
 	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now}
 	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
-	a.receipts = &reports.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Logger: a.logger}
-	a.providers = &reports.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Logger: a.logger}
+	a.receipts = &reports.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Teller: teller, Logger: a.logger}
+	a.providers = &reports.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Teller: teller, Logger: a.logger}
 }
 
 // jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
-	log := &jobs.Maintenance{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger}
+	log := &jobs.Maintenance{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger,
+		Teller: policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}}
 	table := append(log.Table(),
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(a.refused.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(a.codes.LogAlarms)},

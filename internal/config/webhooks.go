@@ -15,13 +15,15 @@ import (
 type webhook struct {
 	// https; http only in `webhooks: allow`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
-	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved`; by default all.
-	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown verification.approved" unique:"yes"`
+	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`, `send.undelivered`,
+	// `verification.approved`, `verification.expired`, `verification.canceled`, `verification.locked`; by default all.
+	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
-// webhookEvents are all events that an app can be told of.
-var webhookEvents = []string{"send.sent", "send.failed", "send.unknown", "verification.approved"}
+// webhookEvents are all events that an app can be told of (store.EventTypes).
+var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
+	verification.approved verification.expired verification.canceled verification.locked`)
 
 // Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and how many an app has.
 const (

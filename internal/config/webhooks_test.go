@@ -1,8 +1,12 @@
 package config
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
+
+	"sendcode/internal/store"
 )
 
 const (
@@ -50,6 +54,30 @@ func TestWebhookMistakes(t *testing.T) {
 	refused(t, map[string]string{
 		"":                                   "there is no app shop",
 		of("url: http://shop.example/hooks"): "must begin with https://",
-		of("url: https://a.example, events: [send.snt]"): "send.unknown or verification.approved, did you mean send.sent?",
+		of("url: https://a.example, events: [send.snt]"): "verification.canceled or verification.locked, did you mean send.sent?",
 	}, "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne)
+}
+
+// The settings and the documents name the events that there are, in one order.
+func TestEventsAreThoseOfTheTable(t *testing.T) {
+	var names []string
+	for _, e := range store.EventTypes {
+		names = append(names, e.Name)
+	}
+	is(t, "settings", webhookEvents, names)
+	tag, _ := reflect.TypeFor[webhook]().FieldByName("Events")
+	is(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
+	api, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil || !strings.Contains(string(api), "EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
+		t.Errorf("openapi.yaml has other events: %v", err)
+	}
+	page, err := os.ReadFile("../../docs/webhooks.md")
+	at := -1
+	for _, name := range names {
+		next := strings.Index(string(page), "`"+name+"`")
+		if next <= at {
+			t.Errorf("webhooks.md lacks %s, or has it elsewhere: %v", name, err)
+		}
+		at = next
+	}
 }

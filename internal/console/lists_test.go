@@ -36,7 +36,7 @@ func toldApps(r *rig) (ids []string) {
 		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
-	tell := store.NewEvent{ID: r.id(), Type: "verification.approved"}
+	tell := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
 	r.Must(r.Log.Check(context.Background(), storetest.Right(v.ID, tell)))
 	return append(ids, tell.ID.String())
 }

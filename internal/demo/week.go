@@ -34,7 +34,7 @@ type Parts struct {
 
 // receipts records the receipts of text messages. Implementation: sqldb.DB.
 type receipts interface {
-	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
 }
 
 // Week is the time that is played.

@@ -15,6 +15,8 @@ type Store interface {
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	Forget(ctx context.Context) (int, error)
+	TellExpired(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
+		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error)
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
@@ -32,10 +34,12 @@ type Maintenance struct {
 	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
+	Teller   policy.Teller
 	Logger   *slog.Logger
 
-	expired   int       // rows deleted since the last time that none was left
-	alarmedAt time.Time // last alarm about partitions
+	expired   int              // rows deleted since the last time that none was left
+	alarmedAt time.Time        // last alarm about partitions
+	told      store.ExpiryMark // apps were told of the codes that expired before
 }
 
 // How often the jobs are due, and how much they do at once: a little, so that nothing else waits for it.
@@ -44,9 +48,11 @@ const (
 	rollUpEvery     = time.Minute      // once all is counted
 	partitionsEvery = 10 * time.Minute
 	erasureEvery    = time.Hour
+	expiriesEvery   = 10 * time.Second
 	WatchEvery      = time.Minute // of all replicas together
 
 	ExpireRows   = 2000 // of each table
+	expiryEvents = 500
 	countHours   = 4
 	weeksAhead   = 2 // fewer partitions ahead are an alarm
 	alarmEvery   = 10 * time.Minute
@@ -62,6 +68,7 @@ func (l *Maintenance) Table() []Job {
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
 		{Name: "roll-up", Every: rollUpEvery, Run: l.countAhead},
+		{Name: "expiries", Every: expiriesEvery, Run: l.tellExpired},
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 	}
 	if l.Watch.Sends > 0 {
@@ -91,6 +98,27 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 		l.expired = 0
 	}
 	return false, nil
+}
+
+// tellExpired writes the events of some codes that expired, for the apps that want them. again: more may be left. Every replica does, and
+// the log keeps one event of each.
+func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
+	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
+	if len(apps) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	to, read, err := l.Store.TellExpired(ctx, apps, l.told, expiryEvents, func(v store.Verification) (store.NewEvent, error) {
+		return l.Teller.Event(v, store.VerificationExpired)
+	})
+	if err != nil {
+		return false, err
+	}
+	if l.told = to; read > 0 {
+		l.Teller.Notify()
+	}
+	return read == expiryEvents, nil
 }
 
 // countAhead counts the rows of some past hours for statistics. again: more hours may be left. For hours that are not counted yet,

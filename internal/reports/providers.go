@@ -40,10 +40,13 @@ var kinds = map[Outcome]store.ProviderEventKind{
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
+// events are those of which apps are told, by kind.
+var events = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered, store.ProviderBounced: store.SendBounced}
+
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs, tell ...store.NewEvent) (bool, error)
 }
 
 // Providers records the events that mail providers report.
@@ -51,6 +54,7 @@ type Providers struct {
 	Store  EventStore
 	Policy *policy.InForce
 	Vault  keys.Vault
+	Teller policy.Teller
 	Logger *slog.Logger
 }
 
@@ -82,8 +86,12 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
+	tell, err := s.Teller.Event(*story.Verification, events[kind])
+	if err != nil {
+		return "", err
+	}
 	fresh, err := s.Store.IngestProviderEvent(ctx,
-		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress)
+		store.ProviderEvent{Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail}, suppress, tell)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return UnknownMessage, nil
@@ -92,6 +100,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	case !fresh:
 		return Repeated, nil
 	}
+	s.Teller.Told(tell)
 	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind), "detail", e.Detail)
 	return Result(kind), nil
 }

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
+	"sendcode/internal/policy"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
@@ -21,7 +22,7 @@ type ReceiptStore interface {
 	DuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
-	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 }
 
@@ -36,6 +37,7 @@ type Receipts struct {
 	Store    ReceiptStore
 	Carriers carriers // nil: none is polled
 	Vault    keys.Vault
+	Teller   policy.Teller
 	Logger   *slog.Logger
 }
 
@@ -49,12 +51,24 @@ const (
 // Record records a receipt in the send's status, and ends the polling for it. changed is false if the send has this or a better receipt
 // already, or if it did not go out. Error: of the database.
 func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
-	status := store.Undelivered
+	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
-		status = store.Delivered
+		status, event = store.Delivered, store.SendDelivered
 	}
-	if changed, err = r.Store.RecordReceipt(ctx, send, status); err == nil {
+	story, err := r.Store.Story(ctx, send)
+	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
+		return false, nil
+	}
+	var tell store.NewEvent
+	if err == nil {
+		tell, err = r.Teller.Event(*story.Verification, event)
+	}
+	if err != nil {
+		return false, store.Unavailable(err)
+	}
+	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
 		r.endPolling(ctx, send)
+		r.Teller.Told(tell)
 	}
 	return changed, err
 }

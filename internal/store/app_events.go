@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,8 +12,47 @@ import (
 // NewEvent is the event that is written with a change. The zero value writes none.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; the same in repeated deliveries, so that the receiver recognizes them
-	Type string    // such as "send.sent"; empty: write no event
-	Test bool      // the recipient is a test recipient
+	Type string    // of EventTypes; empty: write no event
+	// Status of the send or the verification at that time. Finish writes that of its outcome.
+	Status string
+	Test   bool // the recipient is a test recipient
+}
+
+// EventType is a type of event, and the status that its send or verification has then.
+type EventType struct{ Name, Status string }
+
+// The types of events that are not the end of a send; those are "send." and the status.
+const (
+	SendBounced          = "send.bounced" // by a mail provider's report
+	SendDelivered        = "send.delivered"
+	SendUndelivered      = "send.undelivered" // by a carrier's report
+	VerificationApproved = "verification.approved"
+	VerificationExpired  = "verification.expired"
+	VerificationCanceled = "verification.canceled"
+	VerificationLocked   = "verification.locked" // by its last wrong code
+)
+
+// EventTypes are all of them, in the order of the documentation.
+var EventTypes = []EventType{
+	{"send.sent", string(Sent)}, {"send.failed", string(Failed)}, {"send.unknown", string(Unknown)},
+	{SendBounced, "bounced"}, {SendDelivered, string(Delivered)}, {SendUndelivered, string(Undelivered)},
+	{VerificationApproved, "approved"}, {VerificationExpired, "expired"}, {VerificationCanceled, "canceled"}, {VerificationLocked, "max_attempts_reached"},
+}
+
+// EndsByCheck are the events of a right code, and of the last wrong one.
+var EndsByCheck = map[bool]string{true: VerificationApproved, false: VerificationLocked}
+
+// ExpiryEventID returns the ID of the event that v has expired: always the same, so that the event is written once.
+func ExpiryEventID(v Verification) uuid.UUID {
+	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
+	binary.BigEndian.PutUint64(id[:], uint64(v.ExpiresAt.UnixMilli())<<16|0x7000|uint64(binary.BigEndian.Uint16(id[6:])&0x0fff))
+	return id
+}
+
+// ExpiryMark is a place in the order in which verifications expire.
+type ExpiryMark struct {
+	At time.Time
+	ID string // of the last verification at that instant that was read; empty: none was
 }
 
 // EventState is the state of an event's delivery.

@@ -218,6 +218,6 @@ type Checked struct {
 	Now          time.Time    // of the check, on the database's clock
 	Counted      bool         // false: the verification was not pending, or its recipient is locked out
 	Approved     bool         // by this check: the code was right
-	Event        NewEvent     // written with the approval; zero: none
+	Event        NewEvent     // written with it, of an approval or of the last wrong code; zero: none
 	Lockout      Lockout      // Wait > 0: the verification is pending, but its recipient is locked out
 }

@@ -142,7 +142,12 @@ const eraseTimeout = 90 * time.Second
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).inEntry(act))
+	tell, err := d.Teller.Event(v, store.VerificationCanceled)
+	if err != nil {
+		return false, err
+	}
+	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).inEntry(act), tell)
+	d.Teller.Told(tell)
 	return done, err
 }
 

@@ -23,7 +23,7 @@ import (
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
-	CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error)
+	CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression, bool, error)
@@ -76,6 +76,7 @@ type Parts struct {
 	Vault    keys.Vault
 	Mails    Mails
 	Texts    Texts // nil: there are no text messages
+	Teller   policy.Teller
 	Now      func() time.Time
 	Logger   *slog.Logger
 }

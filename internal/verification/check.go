@@ -11,7 +11,6 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/webhook"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -38,7 +37,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(taken.Buckets) > 0 {
 		s.Outbox.RefundLater(taken.ID, taken.Buckets)
 	}
-	switch {
+	switch s.teller().Told(checked.Event); {
 	case errors.Is(err, fault.NotFound): // as long as for a known one
 		code.CompareDummy(typed)
 		_, _, _ = s.Gate.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
@@ -68,12 +67,10 @@ func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (
 		if err != nil { // the key is no longer in the ring
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
-		if !code.Equal(entered, expected) {
-			return false, tell, nil
+		if right = code.Equal(entered, expected); right || v.Attempts+1 >= v.MaxAttempts {
+			tell, err = s.teller().Event(v, store.EndsByCheck[right])
 		}
-		_, test := s.testRecipient(v)
-		tell, err = s.Policy.Get().Subscriptions.NewEvent(v.App, webhook.EventApproved, test, s.IDs, s.Now())
-		return err == nil, tell, store.Unavailable(err)
+		return right && err == nil, tell, store.Unavailable(err)
 	}
 }
 
@@ -88,9 +85,6 @@ func (s *Service) normalize(c Caller, v store.Verification, typed string) (strin
 
 // approved returns the result of a check that approved. The address is decrypted once.
 func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
-	if checked.Event.Type != "" {
-		s.Notify()
-	}
 	v := checked.Verification
 	spelling, err := s.Vault.AddressHashOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
 	result := s.checkResult(checked, "approved", spelling)
@@ -157,10 +151,15 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 // Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so
 // repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
-	if _, err := s.lookup(ctx, c, id); err != nil {
+	v, err := s.lookup(ctx, c, id)
+	if err != nil {
 		return Answer{}, err
 	}
-	if _, err := s.Store.Cancel(ctx, id); err != nil {
+	tell, err := s.teller().Event(v.Verification, store.VerificationCanceled)
+	if err == nil {
+		_, err = s.Store.Cancel(ctx, id, tell)
+	}
+	if s.teller().Told(tell); err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)

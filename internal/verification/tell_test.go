@@ -6,12 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/reports"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -38,7 +43,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"expired": {want: []string{"send.failed expired"}, run: send, answer: func(context.Context) error {
 			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", RetryAfter: time.Hour, Err: errors.New("too late")}
 		}},
-		"canceled while it waited": {answer: retried, want: []string{"send.failed ended"}, run: func(r *vtest.Rig) {
+		"canceled while it waited": {answer: retried, want: []string{"verification.canceled", "send.failed ended"}, run: func(r *vtest.Rig) {
 			r.Cancel(r.SendTo(vtest.Ana).View.ID)
 			r.Sleep(10 * time.Second)
 		}},
@@ -53,6 +58,73 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			a := r.SendTo(vtest.Ana)
 			for _, code := range []string{vtest.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {
 				r.Check(a.View.ID, code)
+			}
+		}},
+		"locked, then canceled": {want: []string{"send.sent", "verification.locked", "verification.canceled"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			for range verification.MaxAttempts + 1 {
+				r.Check(a.View.ID, vtest.WrongCode(r.Code(0)))
+			}
+			r.Cancel(a.View.ID)
+			r.Sleep(time.Hour) // nor does it expire
+		}},
+		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			for range verification.MaxAttempts - 1 {
+				r.Check(a.View.ID, vtest.WrongCode(r.Code(0)))
+			}
+			r.Check(a.View.ID, r.Code(0))
+		}},
+		"canceled, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
+			a := r.SendTo(vtest.Ana)
+			r.Cancel(a.View.ID)
+			r.Cancel(a.View.ID)
+			r.Sleep(time.Hour)
+		}},
+		"not entered in time, once": {want: []string{"send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
+			send(r)
+			r.Sleep(10*time.Minute + 5*time.Second)
+			r.WantEvents("send.sent") // a check may be about to commit
+			r.Sleep(time.Hour)
+		}},
+		"of a test recipient, not entered in time": {
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"), want: []string{"send.sent (test)", "verification.expired (test)"},
+			run: func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
+		},
+		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
+			bounce := reports.Event{Outcome: reports.Gone, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID), Detail: "5.1.1"}
+			r.Ingest("bounced", bounce)
+			r.Ingest(reports.Repeated, bounce)
+		}},
+		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
+			r.Ingest("delivered", reports.Event{Outcome: reports.Delivered, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
+		}},
+		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"), want: []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
+			id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
+			for _, delivered := range []bool{false, false, true, true, false} {
+				r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
+			}
+		}},
+		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
+			v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+			for range 2 {
+				r.NoError(vtest.Err(r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))))
+			}
+		}},
+		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
+			erase := func() { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
+			sent := r.SendTo(vtest.Ana)
+			erase() // while it is pending
+			r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
+			r.Sleep(time.Hour)
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Minute)
+			erase() // after it expired, before that is told
+			r.Sleep(time.Minute)
+			events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+			r.NoError(err)
+			for _, e := range events {
+				r.Want(e.Type, e.To, store.Erased)
 			}
 		}},
 		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},

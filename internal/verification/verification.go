@@ -42,7 +42,7 @@ type Store interface {
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
-	Cancel(ctx context.Context, id string) (bool, error)
+	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.
@@ -112,6 +112,10 @@ type Service struct {
 // New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
 	return &Service{Parts: p, recipients: newBulkhead()}
+}
+
+func (s *Service) teller() policy.Teller {
+	return policy.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
 // Kind says how a caller is authenticated, and so what it may see.

@@ -7,9 +7,6 @@ import (
 	"sendcode/internal/store"
 )
 
-// EventApproved is the type of the event of an approval. The types for sends are "send." and the status, such as "send.failed".
-const EventApproved = "verification.approved"
-
 // Subscriptions are the types of events that each app receives, by app.
 type Subscriptions map[string][]string
 
@@ -23,5 +20,16 @@ func (s Subscriptions) NewEvent(app, event string, test bool, ids *store.IDs, no
 	if err != nil {
 		return store.NewEvent{}, err
 	}
-	return store.NewEvent{ID: id, Type: event, Test: test}, nil
+	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
+	return store.NewEvent{ID: id, Type: event, Status: store.EventTypes[i].Status, Test: test}, nil
+}
+
+// To returns the apps that receive events of a type.
+func (s Subscriptions) To(event string) (apps []string) {
+	for app, events := range s {
+		if slices.Contains(events, event) {
+			apps = append(apps, app)
+		}
+	}
+	return apps
 }

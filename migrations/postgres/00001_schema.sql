@@ -87,8 +87,9 @@ CREATE TABLE verifications (
     replaces     text        NOT NULL DEFAULT '' -- IDs of the verifications in whose place it was opened, newest first, by commas
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- Retention. Not BRIN: new rows take the room of deleted ones, and a range of pages never forgets how old its oldest row was.
-CREATE INDEX verifications_created ON verifications (created_at);
+-- Retention, and events of codes that expire. Not BRIN: new rows take the room of deleted ones, and a range of pages never forgets how old
+-- its oldest row was.
+CREATE INDEX verifications_expires ON verifications (expires_at);
 
 -- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;

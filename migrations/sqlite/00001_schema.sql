@@ -40,6 +40,7 @@ CREATE TABLE verifications (
     checks       TEXT    NOT NULL DEFAULT '',
     replaces     TEXT    NOT NULL DEFAULT ''
 ) STRICT;
+CREATE INDEX verifications_expires ON verifications (expires_at);
 CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
 
 CREATE TABLE sends (

@@ -8,11 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/store"
 )
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
@@ -60,6 +63,109 @@ func TestAppsAreTold(t *testing.T) {
 		if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "0" {
 			s.Errorf("%q given up", got)
 		}
+	})
+}
+
+// From each cause to the hook: each tells once, also if it comes again.
+func TestEachCauseIsToldOnce(t *testing.T) {
+	apptest.OnEach(t, func(s *apptest.Stack) {
+		hook, carrier := apptest.NewReceiver(s.T), apptest.NewCarrier(s.T)
+		s.Env["POST_SECRET"] = hookSecret
+		s.WithWebhook(hook, hookYAML+`purposes: {quick: {ttl: 30s}}
+sms:
+  countries: [DE]
+  public_url: https://codes.example.com
+  carriers: [{name: rest, type: http, url: "`+carrier.URL+`/", format: form, body: "to={to}&text={text}&cb={callback}",
+    answer: {code: $.status, accepted: ["0"], codes: {"7": rejected, "8": unknown}}, receipt: {status: st, delivered: [ok], undelivered: [lost]}}]
+`).Start(1)
+		if s.Postgres != nil {
+			s.Start(1)
+		}
+		form := func(to, name string) string {
+			for _, f := range carrier.Asked() {
+				if f.Get("to") == to {
+					return f.Get(name)
+				}
+			}
+			s.Fatalf("the carrier has nothing for %s", to)
+			return ""
+		}
+		check := func(a apptest.Answer, to string, right bool, times int) {
+			code := regexp.MustCompile(`\b\d{6}\b`).FindString(form(to, "text"))
+			if !right {
+				code = apptest.Wrong(code)
+			}
+			for range times {
+				s.Check(0, a.ID, code)
+			}
+		}
+		receipt := func(to, status string) {
+			for range 2 {
+				path := strings.TrimPrefix(form(to, "cb"), "https://codes.example.com") + "&st=" + status
+				s.Is("a receipt", s.Get(path), http.StatusNoContent)
+			}
+		}
+		type cause struct {
+			event, purpose, answer string
+			do                     func(a apptest.Answer, to string)
+		}
+		none := func(apptest.Answer, string) {}
+		want := map[string][]string{} // by verification
+		for n, c := range []cause{
+			{"verification.expired expired", "quick", "0", none},
+			{"send.sent sent", "default", "0", none},
+			{"send.failed failed", "default", "7", none},
+			{"send.unknown unknown", "default", "8", none},
+			{"send.delivered delivered", "default", "0", func(_ apptest.Answer, to string) { receipt(to, "ok") }},
+			{"send.undelivered undelivered", "default", "0", func(_ apptest.Answer, to string) { receipt(to, "lost") }},
+			{"verification.approved approved", "default", "0", func(a apptest.Answer, to string) { check(a, to, true, 2) }},
+			{"verification.locked max_attempts_reached", "default", "0", func(a apptest.Answer, to string) { check(a, to, false, 7) }},
+			{"verification.canceled canceled", "default", "0", func(a apptest.Answer, _ string) {
+				for range 2 {
+					s.Is("a cancel", s.Do(0, http.MethodPost, "/v1/verifications/"+a.ID+"/cancel", ""), http.StatusOK)
+				}
+			}},
+		} {
+			to := fmt.Sprintf("+4915123456%03d", n)
+			carrier.Answer(to, c.answer)
+			a := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"purpose":%q}`, to, c.purpose), apptest.Patiently)
+			if want[a.ID] = []string{c.event}; c.answer == "0" && n != 1 {
+				want[a.ID] = []string{"send.sent sent", c.event}
+			}
+			c.do(a, to)
+		}
+		for n, to := range []string{apptest.Ana, "bea@example.com"} {
+			report := [][2]string{{"Bounce", "bounced"}, {"Delivery", "delivered"}}[n]
+			a := s.Ask(0, to, apptest.Patiently)
+			want[a.ID] = []string{"send.sent sent", "send." + report[1] + " " + report[1]}
+			for range 2 {
+				body := fmt.Sprintf(`{"RecordType":%q,"Metadata":{"send":%q},"Email":%q}`, report[0], a.Send.ID, to)
+				s.Is("a report", s.Post("/v1/events/post", body, func(r *http.Request) { r.SetBasicAuth("sendcode", hookSecret) }), http.StatusNoContent)
+			}
+		}
+		total, types, got := 0, map[string]bool{}, map[string][]string{}
+		for _, events := range want {
+			total += len(events)
+		}
+		for _, e := range s.AwaitTold(hook, total) {
+			types[e.Type] = true
+			got[e.Data.VerificationID] = append(got[e.Data.VerificationID], e.Type+" "+e.Data.Status)
+			if strings.HasPrefix(e.Type, "send.") == (e.Data.SendID == "") {
+				s.Errorf("%s", e.Raw)
+			}
+		}
+		for id, want := range want {
+			slices.Sort(want)
+			if slices.Sort(got[id]); !slices.Equal(got[id], want) {
+				s.Errorf("told %q, want %q", got[id], want)
+			}
+		}
+		for _, e := range store.EventTypes {
+			if !types[e.Name] {
+				s.Errorf("%s was not told", e.Name)
+			}
+		}
+		eventStates(s, map[string]int{"delivered": total})
 	})
 }
 

@@ -37,8 +37,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	}
 	d.Verification.Attempts++
 	d.Verification.Checks = append(slices.Clip(v.Checks), store.Check{At: now, Network: c.Network})
+	d.Event = tell
 	if right {
-		d.Approved, d.Event, d.Verification.ApprovedAt = true, tell, now
+		d.Approved, d.Verification.ApprovedAt = true, now
 	}
 	return d, err
 }

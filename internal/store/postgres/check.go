@@ -52,14 +52,14 @@ const countSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
        approved_at = CASE WHEN c.approves THEN c.at END
-FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[])
-     AS c(id, at, entry, approves, event, type, test)
+FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::bool[], $5::uuid[], $6::text[], $7::bool[], $8::text[])
+     AS c(id, at, entry, approves, event, type, test, told)
 WHERE v.id = ANY ($1::text[]) AND v.id = c.id
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > c.at
-RETURNING v.id, v.approved_at, v.app, c.event, c.type, c.test
+RETURNING v.id, c.at, v.app, c.event, c.type, c.told, c.test
 ), told AS (
 INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
-SELECT event, app, type, id, 'approved', '', test, approved_at, approved_at FROM counted WHERE approved_at IS NOT NULL AND type <> ''
+SELECT event, app, type, id, told, '', test, at, at FROM counted WHERE type <> ''
 )
 SELECT id FROM counted`
 
@@ -208,7 +208,7 @@ func writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (
 
 // countParameters returns the parameters of countSQL.
 func countParameters(counted []*checking) []any {
-	p := columns.NewArrays(counted, 7)
+	p := columns.NewArrays(counted, 8)
 	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
 	p.Add(columns.Instant, func(buf []byte, x *checking) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
 	p.Add(columns.Text, func(buf []byte, x *checking) []byte {
@@ -218,5 +218,6 @@ func countParameters(counted []*checking) []any {
 	p.Add(columns.UUID, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Type...) })
 	p.Add(columns.Flag, func(buf []byte, x *checking) []byte { return columns.AppendFlag(buf, x.Answer.Event.Test) })
+	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Status...) })
 	return p.Args()
 }

@@ -130,7 +130,7 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	copy(new[:6], lowest[:6])
 	storetest.Must(owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `UPDATE outbox SET id = $2 WHERE id = $1`, old, new))(t)
-	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds()))(t)
+	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET expires_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
 }
@@ -202,7 +202,7 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
 	waiting := f.Admit(t, f.Intent(2))
-	exec(t, owner, `UPDATE verifications SET created_at = now() - interval '60 days'`,
+	exec(t, owner, `UPDATE verifications SET expires_at = now() - interval '60 days'`,
 		`UPDATE sends SET logged_at = now() - interval '60 days' WHERE id = '`+waiting.Send.ID.String()+`'`)
 	due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }
 	storetest.Equal(t, "due", due(), 1)

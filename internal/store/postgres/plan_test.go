@@ -74,7 +74,7 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey", "sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx", bucket, "sends_4_recipient_logged_at_idx"}},
 		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
-		{stmtCount, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
+		{stmtCount, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
 		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"outbox_pkey", key}},
@@ -112,6 +112,12 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		if t.Failed() {
 			t.Fatal(plan)
 		}
+	}
+	rows := storetest.Must(log.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
+		named(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "", "limit": 500})))(t)
+	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
+	if !regexp.MustCompile(`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(plan) {
+		t.Errorf("expired codes: %s", plan)
 	}
 }
 

@@ -17,9 +17,28 @@ const (
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - CAST(@keep AS interval))
     ORDER BY ended_at, id LIMIT @limit`
 
+	// tellSQL writes an event of a verification, tellSendSQL one of a send.
+	tellSQL = `
+INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
+SELECT @event, app, @type, id, @told, '', @test, @now, @now FROM verifications WHERE id = @id ON CONFLICT DO NOTHING`
+
+	tellSendSQL = `
+INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
+SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, @now FROM sends s WHERE s.id = @id`
+
 	oldEventsSQL = `
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
+
+// ExpiredSQL returns the statement that selects verifications of apps that expired from an instant on and before another; none that ended
+// otherwise. @after is the ID of the last one of that first instant that was read before.
+func (d Dialect) ExpiredSQL() string {
+	return `
+SELECT ` + VerificationColumns + ` FROM verifications v
+WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.app ` + d.in("apps") + `
+ORDER BY v.expires_at, v.id LIMIT @limit`
+}
 
 // appEventSQL reads events with the columns of their sends and verifications.
 var appEventSQL = twin{
@@ -115,4 +134,55 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 	}
 	return ReadAll(ctx, db, appEventTable.Destinations,
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
+}
+
+// Tell writes the events of a verification, by its ID, or of a send; zero events are not written.
+func (q Tx) Tell(id any, why string, events ...store.NewEvent) error {
+	statement := tellSQL
+	if _, send := id.(uuid.UUID); send {
+		statement = tellSendSQL
+	}
+	for _, e := range events {
+		args := Args{"event": e.ID, "type": e.Type, "told": e.Status, "why": why, "test": e.Test, "id": id}
+		if e.Type == "" {
+			continue
+		}
+		if err := q.exec(statement, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TellExpired writes the events of verifications of the apps that expired after the one of from, oldest first, up to limit of them. It
+// returns where to go on, and how many were read: limit, if more may be left. Each verification has one event, whatever is called how
+// often: its ID is store.ExpiryEventID. Those that expired within the last two times of a call are left out, since a check of them may be
+// about to commit, and those of longer than an hour ago.
+func (db *DB) TellExpired(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
+	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
+	to, err = Writing(ctx, db, func(q Tx) (store.ExpiryMark, error) {
+		until := q.Now.Add(-2 * store.CallTimeout)
+		if earliest := until.Add(-time.Hour); from.At.Before(earliest) {
+			from = store.ExpiryMark{At: earliest}
+		}
+		list, err := All(q, VerificationFields, q.Dialect.ExpiredSQL(),
+			Args{"apps": apps, "from": from.At, "after": from.ID, "until": until, "limit": limit})
+		if err != nil {
+			return from, err
+		}
+		for _, v := range list {
+			e, err := event(v)
+			if e.ID = store.ExpiryEventID(v); err == nil {
+				err = q.Tell(v.ID, "", e)
+			}
+			if err != nil {
+				return from, err
+			}
+		}
+		if read = len(list); read == limit {
+			return store.ExpiryMark{At: list[read-1].ExpiresAt, ID: list[read-1].ID}, nil
+		}
+		return store.ExpiryMark{At: until}, nil
+	})
+	return to, read, err
 }

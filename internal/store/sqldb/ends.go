@@ -20,9 +20,21 @@ func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (
 	return db.runOne(ctx, statement, args)
 }
 
-// Cancel cancels a verification unless it is approved, canceled or expired. False: nothing was changed, or there is none.
-func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
-	return db.changeCode(ctx, id, cancelSQL, Args{})
+// Cancel cancels a verification unless it is approved, canceled or expired, and then writes the event tell in the same transaction. False:
+// nothing was changed, or there is none.
+func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
+	if !store.ValidTexts(id) {
+		return false, nil
+	}
+	return Writing(ctx, db, func(q Tx) (bool, error) { return q.cancel(id, tell) })
+}
+
+func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
+	ok, err := q.Change(cancelSQL, Args{"id": id})
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, q.Tell(id, "", tell...)
 }
 
 const redeemSQL = `
@@ -36,13 +48,13 @@ func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 }
 
 // CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.
-func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error) {
+func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.ValidTexts(id) {
 		return false, err
 	}
 	return Writing(ctx, db, func(q Tx) (bool, error) {
-		ok, err := q.Change(cancelSQL, Args{"id": id})
+		ok, err := q.cancel(id, tell)
 		if err != nil {
 			return false, err
 		}

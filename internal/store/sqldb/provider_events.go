@@ -39,9 +39,9 @@ func rankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
-// transaction. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no other is. Errors:
-// fault.NotFound, fault.Unavailable.
-func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs) (bool, error) {
+// transaction with the event tell. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no
+// other is. Errors: fault.NotFound, fault.Unavailable.
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs, tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := firstRow(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
@@ -58,6 +58,9 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err != nil || !recorded {
 			return false, err
 		}
+		if err := q.Tell(e.Send, e.Detail, tell...); err != nil {
+			return false, err
+		}
 		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
 			return true, err
 		}
@@ -68,7 +71,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 
 // RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
 // did not go out or has a receipt already. Undelivered may still become Delivered.
-func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status) (bool, error) {
+func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error) {
 	statement := db.Dialect.pick(deliveredSQL)
 	if status == store.Undelivered {
 		statement = lostSQL
@@ -77,6 +80,9 @@ func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Stat
 		args := Args{"id": id, "status": status}
 		changed, err := q.Change(receiveSQL, args)
 		if err != nil || !changed {
+			return false, err
+		}
+		if err := q.Tell(id, "", tell...); err != nil {
 			return false, err
 		}
 		return true, q.ExecAll(args, statement)

@@ -18,7 +18,7 @@ const (
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledCodeSQL is that condition for the sends of a verification o that was opened before @before.
+	// settledCodeSQL is that condition for the sends of a verification o that expired before @before.
 	settledCodeSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
@@ -32,7 +32,7 @@ var aged = []struct {
 	times             int  // @limit
 	partitioned       bool // only where sends have partitions
 }{
-	{"verifications", `o.created_at < @before AND ` + settledCodeSQL, "o.created_at", 10, true},
+	{"verifications", `o.expires_at < @before AND ` + settledCodeSQL, "o.expires_at", 10, true},
 	{"failures", `o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
 		"o.status, o.logged_at, o.id", 1, true},
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},

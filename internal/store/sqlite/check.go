@@ -15,10 +15,6 @@ const (
 UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @entry,
        approved_at = CASE WHEN @approves THEN @now END
 WHERE id = @id`
-
-	tellApprovedSQL = `
-INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
-SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
 )
 
 // Check implements sqldb.Native.
@@ -38,13 +34,12 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 		if d, err = gate.DecideCheck(c, v, tried, q.Now); err != nil || !d.Counted {
 			return d, err
 		}
-		statements := []string{countSQL}
-		if d.Event.Type != "" {
-			statements = append(statements, tellApprovedSQL)
+		err = q.ExecAll(sqldb.Args{
+			"id": c.ID, "approves": d.Approved, "entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
+		}, countSQL)
+		if err != nil {
+			return d, err
 		}
-		return d, q.ExecAll(sqldb.Args{
-			"id": c.ID, "approves": d.Approved, "event": d.Event.ID, "type": d.Event.Type, "test": d.Event.Test,
-			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
-		}, statements...)
+		return d, q.Tell(c.ID, "", d.Event)
 	})
 }

@@ -24,7 +24,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 		hostileTexts, codeStates},
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs},
-	"events":     {eventOfASend, eventShares, eventsOnce},
+	"events":     {eventOfASend, eventShares, eventsOnce, eventsOfExpiry},
 	"accounts":   {accounts, accountsAtOnce, sessions, secondFactors, secondFactorsAtOnce},
 	"forgive":    {forgives, forgivesNothingElse},
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,4 +106,54 @@ func eventsOnce(t *testing.T, f *Fixture) {
 		events, _, err := log.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})
+}
+
+// Each code that expires is told once, also those of one instant, however many replicas tell it; of one that ended otherwise nothing is.
+func eventsOfExpiry(t *testing.T, f *Fixture) {
+	open := f.AdmitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
+	f.Admit(t, f.Intent(11, inApp("other")))
+	f.approve(t, open[0].Verification.ID)
+	Equal(t, "canceled", Must(f.Cancel(t.Context(), open[1].Verification.ID))(t), true)
+	for range 5 {
+		tryOnce(t, f, open[2].Verification.ID)
+	}
+	tell := func(log *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
+		return Must2(log.TellExpired(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
+			return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
+		}))(t)
+	}
+	told := func() (ids []string) {
+		for _, e := range f.events(t, store.AppEventFilter{}) {
+			Equal(t, "event", e.Type+" "+e.Status+" "+e.App, "verification.expired expired shop")
+			ids = append(ids, e.VerificationID)
+		}
+		return ids
+	}
+	f.Pass(10*time.Minute + store.CallTimeout)
+	_, read := tell(f.DB, store.ExpiryMark{})
+	Equal(t, "read, while a check may be about to commit", read, 0)
+	f.Pass(2 * store.CallTimeout)
+	mark, pages := store.ExpiryMark{}, []int(nil)
+	for read = 3; read == 3; pages = append(pages, read) {
+		mark, read = tell(f.DB, mark)
+	}
+	Equal(t, "pages", pages, []int{3, 3, 1})
+	_, read = tell(f.DB, mark)
+	Equal(t, "read again", read, 0)
+	_, read = tell(f.Replica, store.ExpiryMark{})
+	Equal(t, "read by one that has just begun", read, 3)
+	var want []string
+	for _, b := range open[3:] {
+		want = append(want, b.Verification.ID)
+	}
+	slices.Sort(want)
+	got := told()
+	slices.Sort(got)
+	Equal(t, "told", got, want)
+	late := f.Admit(t, f.Intent(12))
+	f.Pass(2 * time.Hour)
+	_, read = tell(f.DB, store.ExpiryMark{})
+	Equal(t, "read of what expired long before the first process", read, 0)
+	_, read = tell(f.DB, store.ExpiryMark{At: late.Verification.CreatedAt})
+	Equal(t, "and after a process slept", read, 0)
 }

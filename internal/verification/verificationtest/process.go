@@ -105,17 +105,18 @@ func New(s Settings, p Parts) *Process {
 		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
 		Observer: &Observed{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
+	teller := policy.Teller{Policy: in, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: p.Notify}
 	desk := support.Parts{
-		Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+		Teller: teller, Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
 		codes.Texts, desk.Texts = p.Texts, p.Texts
 	}
 	o := &Process{
 		Service: verification.New(codes), Rebuilder: gate, Queue: queue, tick: s.Tick,
-		Receipts:  &reports.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Logger: p.Logger},
-		Providers: &reports.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Logger: p.Logger},
-		Log:       &jobs.Maintenance{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Logger: p.Logger},
+		Receipts:  &reports.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger},
+		Providers: &reports.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Teller: teller, Logger: p.Logger},
+		Log:       &jobs.Maintenance{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Teller: teller, Logger: p.Logger},
 	}
 	desk.Codes = o.Service
 	o.Desk = support.New(desk)

@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/sms"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -216,7 +217,10 @@ func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 
 // TellAll has the shop told of everything.
 func TellAll(s *Settings) {
-	s.Subscriptions = map[string][]string{"shop": {"send.sent", "send.failed", "send.unknown", "verification.approved"}}
+	s.Subscriptions = map[string][]string{}
+	for _, t := range store.EventTypes {
+		s.Subscriptions["shop"] = append(s.Subscriptions["shop"], t.Name)
+	}
 }
 
 // FoldGmail makes tags and dots of gmail.com addresses one mailbox.
