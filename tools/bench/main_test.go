@@ -222,7 +222,7 @@ func TestNeeds(t *testing.T) {
 			"whole pages in the WAL a day, at most 164 GB", "disk for the log 970 GB", "connections to Postgres 30",
 			"connections to mail servers, peak 139", "memory of Redis 2.00 GB",
 		},
-		otherFigures(u): {"processors for the program 4.63", "replicas 14", "disk for the log 9.70 TB", "connections to mail servers, peak 1,389"},
+		otherFigures(u): {"processors for the program 4.63", "replicas 2", "disk for the log 9.70 TB", "connections to mail servers, peak 1,389"},
 	} {
 		lines := map[string]bool{}
 		for line := range strings.Lines(text) {
