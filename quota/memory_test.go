@@ -28,7 +28,7 @@ func (w *world) kept() (buckets, events int) {
 // A sweep visits every bucket of its shard, so it runs only after many new buckets. After a rush, few new buckets are enough to delete the
 // expired ones and to shrink their maps.
 func TestMemoryForgetsARush(t *testing.T) {
-	const rush, later = 300 * shards, 20 * shards // some 300 and 20 in each shard
+	const rush, later = 300 * shards, 60 * shards // some 300 and 60 in each shard, by a random hash
 	w, sweeps := memoryWorld(t), 0
 	m := w.Limiter.(*Memory)
 	open := func(name string) *shard {
@@ -49,7 +49,7 @@ func TestMemoryForgetsARush(t *testing.T) {
 	}
 	for i := range later {
 		open(fmt.Sprint("later ", i))
-		w.pass(100 * time.Millisecond)
+		w.pass(33 * time.Millisecond)
 	}
 	needed := 0
 	for i := range m.shards {
