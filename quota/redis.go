@@ -200,10 +200,10 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string,
 	switch {
 	case r.pipe != nil:
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
-	case len(buckets) > 0:
+	case r.cluster != nil && len(buckets) > 0:
 		cmd, err = r.runOnNode(ctx, script, r.keys(buckets), args)
-	default: // any node's clock
-		cmd = script.Run(ctx, r.client, nil, args...)
+	default: // any node's clock, or without a pipe
+		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
 		err = cmd.Err()
 	}
 	if err != nil {
