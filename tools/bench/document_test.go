@@ -112,6 +112,7 @@ var reasons = map[string]string{
 		"recipient's other checks and writes itself down.",
 	"takes of a limit": "each take is a script in Redis; bare HTTP asks no other process.",
 	"WAL":              "the index entries.",
+	"limiter ÷":        "the bare script touches no key; a decision reads and writes a sorted set for each bucket.",
 	"the first look":   "it reads the history from the database and writes it to Redis, where a later look makes one call.",
 	"a resend":         "it reads the verification before, and updates its row.",
 }
