@@ -55,18 +55,6 @@ local function complete(score, number, least)
   return marked > 0 and seconds >= least and same(marked, server_epoch(number))
 end
 
--- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much earlier.
--- The bucket is no longer complete: if the clock is soon right again, nothing else tells that these instants are not.
-local function bring_back(key, newest, now)
-  if read_mark(call('ZSCORE', key, '')) > 0 then
-    call('ZREM', key, '')
-  end
-  for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
-    call('ZADD', key, whole(now), id)
-  end
-  call('PEXPIREAT', key, whole(call('PEXPIRETIME', key) - math.floor((newest - now) / 1000)))
-end
-
 -- Removes the events older than keep, the tombstones that have ended, and the mark with this score if it is of more seconds than keep.
 local function prune(key, keep, now, mark)
   call('ZREMRANGEBYSCORE', key, whole(-now), whole(now - keep))
@@ -121,6 +109,20 @@ local function expire(key, keep)
   else
     call('PEXPIREAT', key, math.ceil(last / 1000))
   end
+end
+
+-- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much
+-- earlier, but not before its tombstones end. The bucket is no longer complete: if the clock is soon right again, nothing else tells that
+-- these instants are not.
+local function bring_back(key, newest, now)
+  if read_mark(call('ZSCORE', key, '')) > 0 then
+    call('ZREM', key, '')
+  end
+  for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
+    call('ZADD', key, whole(now), id)
+  end
+  call('PEXPIREAT', key, whole(call('PEXPIRETIME', key) - math.floor((newest - now) / 1000)))
+  expire(key, 0)
 end
 
 -- Replaces an ID's event by a tombstone that ends at till.

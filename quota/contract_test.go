@@ -245,7 +245,7 @@ func TestRecord(t *testing.T) {
 }
 
 // A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
-// added, and if the clock steps back before another ID is refunded.
+// added, and if the clock steps back before another ID is refunded or the bucket is read.
 func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	second := sliding(Recipient, 9, time.Second)
 	for name, c := range map[string]struct {
@@ -261,6 +261,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 			w.pass(-30 * time.Second)
 			must(w.t, w.Refund(w.t.Context(), "second", ann()))
 		}, 90 * time.Second},
+		"events come back": {second, func(w *world) { w.take(second) }, func(w *world) { w.pass(-30 * time.Second); w.peek(second) }, 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, w *world) {

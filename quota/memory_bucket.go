@@ -59,8 +59,8 @@ func (m *Memory) claim(d division, keep time.Duration, now int64) (since, before
 	return b.divided.since, before
 }
 
-// bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier, and is no
-// longer complete: if the clock is soon right again, nothing else tells that these instants are not.
+// bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier, but not
+// before its tombstones end, and is no longer complete: if the clock is soon right again, nothing else tells that these instants are not.
 func (b *bucket) bringBack(now int64) {
 	times := b.history()
 	last := len(times) - 1
@@ -77,6 +77,7 @@ func (b *bucket) bringBack(now int64) {
 			b.index[b.ids[i]] = now
 		}
 	}
+	b.setExpiry(0)
 }
 
 // indexed is the number of events above which a bucket keeps an index by ID.
