@@ -328,6 +328,9 @@ func (w *world) disturb(e Event) (fault bool) {
 	w.mu.Lock()
 	w.troubles++
 	w.lasts[e.Kind] = time.Now().Add(e.For)
+	if e.Kind == Flush || e.Kind == FailOver || e.Kind == OtherClock {
+		w.lost = append(w.lost, time.Now())
+	}
 	w.mu.Unlock()
 	switch e.Kind {
 	case Flush:

@@ -50,6 +50,7 @@ type world struct {
 	crashes       int         // kills and freezes so far
 	crashed       []time.Time // when
 	movedWrites   int         // of the limiter: lost by failovers, or made late after a stall
+	lost          []time.Time // when the limiter lost writes
 	stepped       bool
 	slightly      bool          // the limiter's clock was last set by a second at most, or is off by as little
 	ahead         time.Duration // of the limiter's clock
