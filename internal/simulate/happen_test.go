@@ -212,7 +212,9 @@ func (w *world) exhaust(e Event) {
 		time.Sleep(61 * time.Second)
 	}
 	calm := func() (calm bool) {
-		w.locked(func() { calm = len(w.policies) == policies && w.crashes == 0 && w.movedWrites == 0 && !w.stepped })
+		w.locked(func() {
+			calm = len(w.policies) == policies && w.crashes == 0 && w.movedWrites == 0 && w.stepped.IsZero()
+		})
 		return calm && !w.anyTrouble()
 	}
 	first := w.send(e, backEnd, victim, outgoing{})
@@ -368,7 +370,12 @@ func (w *world) setClock(ahead time.Duration) {
 	if ahead != w.ahead {
 		w.redis.Step(ahead - w.ahead)
 		slight := (ahead-w.ahead).Abs() <= tolerance || ahead != 0 && ahead.Abs() <= tolerance
-		w.locked(func() { w.ahead, w.stepped, w.slightly = ahead, true, slight })
+		w.locked(func() {
+			w.ahead, w.slightly = ahead, slight
+			if w.stepped.IsZero() {
+				w.stepped = time.Now()
+			}
+		})
 	}
 }
 

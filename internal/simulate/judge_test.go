@@ -45,7 +45,7 @@ func (w *world) judge() {
 
 // asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
 func (l *ledger) asSeen() {
-	if l.stepped || l.logStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+	if !l.stepped.IsZero() || l.logStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
 		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
 	}) {
 		return
@@ -156,13 +156,16 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 // clock only the log's is valid.
 func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
 	switch {
-	case l.stepped || l.logStepped:
+	case l.steppedBy(at) || l.logStepped:
 		return at.Sub(row.LoggedAt)
 	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):
 		return at.Sub(row.TakenAt)
 	}
 	return at.Sub(row.LoggedAt)
 }
+
+// steppedBy reports whether the limiter's clock was set up to an instant.
+func (w *world) steppedBy(at time.Time) bool { return !w.stepped.IsZero() && !w.stepped.After(at) }
 
 // tolerance is how far the log follows the limiter's clock ahead of its own (PROMISES.md, "What may fail").
 const tolerance = time.Second
@@ -172,7 +175,7 @@ const tolerance = time.Second
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
 		at := row.LoggedAt
-		if row.Clock == clockName && !l.stepped && !l.logStepped {
+		if row.Clock == clockName && !l.steppedBy(row.LoggedAt) && !l.logStepped {
 			at = row.TakenAt
 		}
 		for rule, limit := range l.limitsAt(row.LoggedAt) {

@@ -45,13 +45,13 @@ type world struct {
 	hooks         map[string]string // bodies that the receiver took, by webhook-id
 	broken        []Violation
 	policies      []inForce
-	failing       []Event     // calls that will fail, each with the number of calls until then
-	failed        int         // calls so far
-	crashes       int         // kills and freezes so far
-	crashed       []time.Time // when
-	movedWrites   int         // of the limiter: lost by failovers, or made late after a stall
-	lost          []time.Time // when the limiter lost writes
-	stepped       bool
+	failing       []Event       // calls that will fail, each with the number of calls until then
+	failed        int           // calls so far
+	crashes       int           // kills and freezes so far
+	crashed       []time.Time   // when
+	movedWrites   int           // of the limiter: lost by failovers, or made late after a stall
+	lost          []time.Time   // when the limiter lost writes
+	stepped       time.Time     // when the limiter's clock was first set
 	slightly      bool          // the limiter's clock was last set by a second at most, or is off by as little
 	ahead         time.Duration // of the limiter's clock
 	logAhead      time.Duration // of the log's clock

@@ -221,6 +221,7 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
 		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids + `, '', 'email',
   decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,
+		`minute_index SELECT 'provider', 'post', now() - interval '60 days' - n * interval '1 minute'`,
 	} {
 		exec(t, owner, fmt.Sprintf(`INSERT INTO %s FROM generate_series(1, %d) n`, insert, i+3))
 		due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }

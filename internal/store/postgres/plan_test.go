@@ -33,13 +33,12 @@ func TestPostgresHotPlans(t *testing.T) {
 	}
 	grow := func() {
 		for table, change := range map[string][2]string{
-			"sends":         {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ""},
+			"sends":         {manySends, ""},
 			"verifications": {"md5(n::text)", ", 'attempts', n % 3"},
-			"failures":      {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ""},
-			"outbox":        {"(left(x.id::text, 24) || right(md5(n::text), 12))::uuid", ", 'due_at', x.due_at + n * interval '1 ms'"},
+			"failures":      {manySends, ""},
+			"outbox":        {manySends, ", 'due_at', x.due_at + n * interval '1 ms'"},
 		} {
-			exec(t, direct, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 20000) n, LATERAL
-jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object('id', %[2]s, 'recipient', '\x' || md5(n::text)%[3]s)) y`, table, change[0], change[1]))
+			multiply(t, direct, table, "'id', "+change[0]+", 'recipient', '\\x' || md5(n::text)"+change[1])
 		}
 	}
 	for _, state := range []struct {
@@ -56,6 +55,56 @@ jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object('id', %[2]s
 		}
 		t.Run(state.name, func(t *testing.T) { hotPlans(t, log, now) })
 	}
+}
+
+// manySends gives each row n beside a row x the ID of a send of the same time.
+const manySends = "(left(x.id::text, 24) || right(md5(n::text), 12))::uuid"
+
+// multiply adds 20,000 rows n like some row x, with other fields.
+func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
+	t.Helper()
+	exec(t, conn, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 20000) n, LATERAL
+jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
+}
+
+// A step of the retention reads not many more rows than it deletes, of tables in which half of the rows are due.
+func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
+	url := newDatabase(t)
+	admin := connect(t, as(t, url, "postgres"))
+	log, conn := openTest(t, url, serverClock), connect(t, url)
+	f := storetest.NewFixture(log)
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
+		`INSERT INTO minute_index VALUES ('provider', 'post', now())`,
+		`INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until)
+SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), now() FROM sends`)
+	const at = "now() - n % 2 * interval '60 days' - n * interval '1 ms'"
+	old := fmt.Sprintf("(left(CASE n %% 2 WHEN 1 THEN '%s' ELSE x.send_id::text END, 24) || right(md5(n::text), 12))::uuid", store.LowestID(time.Now().Add(-60*day)))
+	for table, fields := range map[string]string{
+		"sends": "'id', " + manySends + ", 'logged_at', " + at, "failures": "'id', " + manySends + ", 'logged_at', " + at,
+		"refusals": "'id', " + manySends + ", 'logged_at', " + at, "verifications": "'id', md5(n::text), 'expires_at', " + at,
+		"provider_events": "'send_id', " + old, "minute_index": "'value', n::text, 'minute', " + at,
+		"suppressions": "'id', " + manySends + ", 'address', '\\x' || md5(n::text), 'since', " + at + ", 'until', " + at,
+	} {
+		multiply(t, conn, table, fields)
+	}
+	exec(t, conn, `ANALYZE`, `SELECT pg_stat_force_next_flush()`)
+	exec(t, admin, `SELECT pg_stat_reset()`)
+	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t), store.Expired{Rows: 20, More: true})
+	log.Close()
+	storetest.OK(t, conn.Close(t.Context()))
+	scans(t.Context(), t, admin) // once the connections are gone, their figures are there
+	rows := storetest.Must(admin.Query(t.Context(), `
+SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_tables JOIN pg_stat_user_indexes i USING (relid, relname) GROUP BY 1`))(t)
+	var table string
+	var whole, byIndex int
+	storetest.Must(pgx.ForEachRow(rows, []any{&table, &whole, &byIndex}, func() error {
+		if whole+byIndex > 500 {
+			t.Errorf("%s: %d rows were read end to end and %d by index", table, whole, byIndex)
+		}
+		return nil
+	}))(t)
 }
 
 func hotPlans(t *testing.T, log *DB, now time.Time) {

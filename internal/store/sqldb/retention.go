@@ -27,7 +27,7 @@ const (
 // aged are the tables whose rows o are deleted by their own age. SQLite, without partitions, deletes verifications and failures together
 // with their sends; in Postgres a send in flight or with a refund due keeps its own. A partition takes a week of sends at once, so their
 // verifications go in larger steps than other rows: 20,000 take 80 ms.
-var aged = []struct {
+var aged = [...]struct {
 	table, due, order string
 	times             int  // @limit
 	partitioned       bool // only where sends have partitions
@@ -38,6 +38,7 @@ var aged = []struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false},
+	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
 // rowPlace is the column with a row's place, by which the row is deleted without another look into an index.
@@ -80,7 +81,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
-	due           [6]int // of sends, and of each of aged
+	due           [1 + len(aged)]int // of sends, and of each of aged
 }
 
 func (e *storageStatus) fields() []any {
@@ -100,8 +101,7 @@ func (e storageStatus) total() store.StorageStatus {
 	return e.StorageStatus
 }
 
-// Expire deletes rows that were logged longer than age ago: up to limit rows each of sends, oldest first, refusals, verifications,
-// provider events, and suppressions that also ended so long ago. A send in flight or with a refund due stays until
+// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest first, and of each table of aged. A send in flight or with a refund due stays until
 // that is done, and its verification too. With partitions, it first drops the oldest partition if no row in it has to stay. Several
 // replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
@@ -120,7 +120,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	if err != nil {
 		return gone, err
 	}
-	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
+	args["ids"] = ids
 	gone = store.Expired{Rows: len(ids), More: len(ids) >= limit}
 	for _, a := range aged {
 		if q.Dialect == SQLite && a.partitioned {
@@ -134,12 +134,12 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 			gone.Rows += int(n)
 		}
 	}
-	rest, among := []string{`DELETE FROM minute_index WHERE minute < @minute`}, q.Dialect.in("ids")
+	var first []string
 	if q.Dialect == SQLite {
-		rest = withSendsSQL
+		first = withSendsSQL
 	}
-	return gone, q.ExecAll(args, append(slices.Clone(rest),
-		`DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among)...)
+	among := q.Dialect.in("ids")
+	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among)...)
 }
 
 // StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
