@@ -27,18 +27,13 @@ type serveCommand struct {
 	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works."`
 }
 
-// maxHold is how far ahead HoldUntil may be.
+// maxHold is how far from now HoldUntil may be: beyond it is a mistake. A restart soon after it sends.
 const maxHold = 48 * time.Hour
 
 // Validate checks HoldUntil; kong calls it.
 func (c serveCommand) Validate() error {
-	switch left := time.Until(c.HoldUntil); {
-	case c.HoldUntil.IsZero():
-		return nil
-	case left <= 0:
-		return errors.New("--hold-until has passed: leave it out, or correct it")
-	case left > maxHold:
-		return fmt.Errorf("--hold-until is more than %v ahead", maxHold)
+	if left := time.Until(c.HoldUntil); !c.HoldUntil.IsZero() && left.Abs() > maxHold {
+		return fmt.Errorf("--hold-until is more than %v from now", maxHold)
 	}
 	return nil
 }
