@@ -45,7 +45,7 @@ MUTANTS ?=
 BENCH_ROUNDS ?= 5
 OUT ?= dist
 
-.PHONY: help run demo test race lint bench bench-rows bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help run demo test race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: ## a whole send over HTTP against floors under it, and the limiter beside
 
 bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room
 	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.rounds=$(BENCH_ROUNDS) -perf.rows=1000000,10000000 -perf.write=$(CURDIR)
+
+bench-retention: ## sends while a week of 10 million is dropped, and a million rows of the next are deleted, into tools/bench/RESULTS.md; some 25 minutes, and 30 GB of room
+	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.retention=10000000 -perf.write=$(CURDIR)
 
 bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
 	go test -run='^TestBench$$' -count=1 -v -timeout=0 ./tools/bench -perf.hour=1h -perf.write=$(CURDIR)

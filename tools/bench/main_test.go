@@ -28,6 +28,7 @@ type plan struct {
 	limiter   bool
 	hour      time.Duration // autovacuum on; a run of its own
 	sizes     []int         // a run of its own
+	old       int           // rows of the partition to drop; a run of its own
 }
 
 var (
@@ -35,6 +36,7 @@ var (
 	length = flag.Duration("perf.for", 2*time.Second, "for how long callers ask in each of them")
 	hour   = flag.Duration("perf.hour", 0, "measure nothing but a database with autovacuum for so long")
 	sizes  = flag.String("perf.rows", "", "measure nothing but sends on databases with so many rows, by commas")
+	old    = flag.Int("perf.retention", 0, "measure nothing but sends while a partition of so many is dropped, and a tenth of the next is deleted")
 	write  = flag.String("perf.write", "", "the root of the repository, whose documents are written")
 )
 
@@ -56,11 +58,11 @@ func TestMain(m *testing.M) {
 // service's.
 func TestBench(t *testing.T) {
 	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, level: time.Minute, limiter: true,
-		hour: *hour}
+		hour: *hour, old: *old}
 	if err := json.Unmarshal([]byte("["+*sizes+"]"), &p.sizes); err != nil {
 		t.Fatal(err)
 	}
-	alone := len(p.sizes) > 0 || p.hour > 0
+	alone := len(p.sizes) > 0 || p.hour > 0 || p.old > 0
 	short := *rounds == 0 && !alone
 	t.Cleanup(func() {
 		if ci, _ := strconv.ParseBool(os.Getenv("CI")); t.Skipped() && (ci || !short) {
@@ -103,6 +105,7 @@ func (b *rig) run(whole bool) map[string]string {
 	}{
 		{titleRows, len(b.sizes) > 0, b.measureRows},
 		{titleHour, b.hour > 0, b.measureHour},
+		{titleRetention, b.old > 0, b.measureRetention},
 		{"Sends beside floors", whole, b.measureSends},
 		{"Where the time of a send goes", whole, b.measureCosts},
 		{"At half the highest rate", whole, b.measureHalf},

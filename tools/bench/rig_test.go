@@ -167,6 +167,8 @@ type serviceSettings struct {
 	database string    // URL; empty: a new one
 	to       addresses // empty: directly
 	embedded bool      // with SQLite and limits in process
+
+	retention string // empty: the default
 }
 
 // startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
@@ -191,6 +193,9 @@ func (b *rig) startService(s serviceSettings) contender {
 	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
 		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
+	if s.retention != "" {
+		cmd.Env = append(cmd.Env, "SENDCODE_RETENTION="+s.retention)
+	}
 	name := embedded
 	if !s.embedded {
 		name = ours

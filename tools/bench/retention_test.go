@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"sendcode/internal/app"
+	"sendcode/internal/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	"sendcode/tools/rows"
+)
+
+//go:embed retention.sql
+var oldSQL string
+
+const (
+	retentionRate = 500             // sends a second beside the deletion
+	retentionStep = 5 * time.Second // in which the processor time of the service and its servers is read
+)
+
+// measureRetention has a week of old sends dropped, and a tenth as many of the week after it deleted singly, with their verifications,
+// while sends go on.
+func (b *rig) measureRetention() string {
+	now := time.Now().UTC()
+	edge := now.AddDate(0, 0, -42-int(now.Weekday()+6)%7).Truncate(24 * time.Hour) // a Monday
+	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxLife).Truncate(time.Hour)
+	database := b.oldRows(edge, store.DueBefore(now, keep).Add(-time.Hour))
+	log, err := postgres.Open(b.Context(), database, "")
+	b.must(err)
+	defer func() { b.must(log.Close()) }()
+
+	quiet := b.startService(serviceSettings{database: database, retention: "0s"})
+	b.beside(quiet, time.Second)
+	before := b.beside(quiet, time.Minute)
+	b.end(quiet)
+	began, due := time.Now(), true
+	deleting := b.startService(serviceSettings{database: database, retention: fmt.Sprint(keep)})
+	var during run
+	during.cpu = map[string]time.Duration{}
+	for due && time.Since(began) < 30*time.Minute {
+		part := b.beside(deleting, time.Minute)
+		during.sends += part.sends
+		during.answers = append(during.answers, part.answers...)
+		for process, spent := range part.cpu {
+			during.cpu[process] += spent
+		}
+		status, err := log.StorageStatus(b.Context(), keep)
+		b.must(err)
+		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep)) // a few rows of Fill become due meanwhile
+		b.Logf("after %.0f s: %d due, oldest partition %s", time.Since(began).Seconds(), status.Due, status.Partitions[0].Name)
+	}
+	took := time.Since(began)
+	cost := costOfSend(during) / costOfSend(before)
+	goals := newGoals()
+	goals.most("a send beside the retention ÷ before it", 1.2, cost, "")
+	goals.most("until nothing is due", 10, took.Minutes(), " min")
+	return fmt.Sprintf("A partition of %s sends, and %s due sends of the next one, each with a verification. With %d sends a second beside it, "+
+		"nothing was due after %.0f s. A send cost %s times the processor time of before (program, Postgres and Redis).\n"+
+		"Its 202: %s; before: %s.\n\n%s", number(float64(b.old)), number(float64(b.old/10)), retentionRate, took.Seconds(), number(cost),
+		waits(during), waits(before), goals.String())
+}
+
+func waits(r run) string {
+	return fmt.Sprintf("p50 %.2f ms, p99 %.1f ms, at most %.0f ms", quantile(.5, r.answers), quantile(.99, r.answers), quantile(1, r.answers))
+}
+
+// beside sends at retentionRate for a time, and returns what that cost.
+func (b *rig) beside(c contender, length time.Duration) (all run) {
+	all.cpu = map[string]time.Duration{}
+	// What a process of autovacuum had in the step in which it ends is lost.
+	for at := time.Duration(0); at < length; at += min(length, retentionStep) {
+		before := b.usages(c)
+		samples, refused := b.paced(c, retentionRate, min(length, retentionStep))
+		if refused > 0 {
+			b.Fatalf("%d refused", refused)
+		}
+		for process, spent := range used(before, b.usages(c)) {
+			all.cpu[process] += spent
+		}
+		r := b.arrivals(samples, true)
+		all.sends, all.answers = all.sends+r.sends, append(all.answers, r.answers...)
+	}
+	return all
+}
+
+// oldRows makes a database with rows of 90 days, so many sends in the week before edge, and a tenth as many between edge and due.
+func (b *rig) oldRows(edge, due time.Time) (database string) {
+	database, err := b.postgres.CreateDatabase(b.Context())
+	b.must(err)
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
+		"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
+	b.must(err)
+	b.must(app.Migrate(b.Context(), cfg))
+	b.must(rows.Fill(b.Context(), database, 100_000))
+	fill, ctx := errgroup.WithContext(b.Context())
+	fill.SetLimit(4)
+	const step = 100_000
+	for first := 1; first <= b.old; first += step {
+		fill.Go(func() error { return insertOld(ctx, database, first, step, b.old, edge.AddDate(0, 0, -7), edge) })
+		if first <= b.old/10 {
+			fill.Go(func() error { return insertOld(ctx, database, first, step, b.old/10, edge, due) })
+		}
+	}
+	b.must(fill.Wait())
+	conn, err := pgx.Connect(b.Context(), database)
+	b.must(err)
+	_, err = conn.Exec(b.Context(), "VACUUM ANALYZE")
+	b.must(errors.Join(err, conn.Close(b.Context())))
+	log, err := postgres.Open(b.Context(), database, "")
+	b.must(err)
+	_, err = log.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000)
+	b.must(errors.Join(err, log.Close()))
+	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
+	b.must(err)
+	return database
+}
+
+func insertOld(ctx context.Context, database string, first, step, size int, from, until time.Time) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, oldSQL, first, min(first+step-1, size), size, from, until)
+	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+}
