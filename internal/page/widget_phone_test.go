@@ -92,7 +92,19 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.keys("+4915123456789" + kb.Enter)
 	b.card("code", "Check your phone", "+49 151•••789", "Send again in", "Enter the code from the email")
 	b.counts(from)
-	b.click(".instead [data-act=besides]")
+	b.run(`const real = window.fetch, slowly = async (...all) => {
+		window.fetch = real;
+		const answer = await real(...all);
+		window.asked = true;
+		await new Promise((go) => setTimeout(go, 2_000));
+		setTimeout(() => { window.answered = true });
+		return answer;
+	};
+	window.fetch = slowly;
+	dispatchEvent(new Event('online'))`)
+	b.until(`window.asked`)
+	b.click(".instead [data-act=besides]") // while the widget asks for the code that it leaves
+	b.until(`window.answered`)
 	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
 	b.ready()
 	b.click("#other")

@@ -1,7 +1,7 @@
 -- Sends of recipients of their own, spread from $4 to $5, each with a verification: $1 is the first number, $2 the last, $3 how many there
 -- are in all. One in 31 failed.
 WITH row AS (
-    SELECT n, md5($4::text || n) AS random, $4::timestamptz + n * (($5::timestamptz - $4::timestamptz) / $3::bigint) AS at
+    SELECT n, md5($4::timestamptz::text || n) AS random, $4::timestamptz + n * (($5::timestamptz - $4::timestamptz) / $3::bigint) AS at
     FROM generate_series($1::bigint, $2::bigint) AS n
 ), verification AS (
     INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length, alphabet, locale, reference,

@@ -113,14 +113,14 @@ export class Flow {
 
   // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async look() {
-    const { desk } = this, id = this.#state.view?.id ?? this.#state.id, { era } = desk;
+    const { desk } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = desk;
     if (!id) {
       if (!await this.client.reachable()) throw new Error('away');
       if (desk.element.isConnected) desk.cards.warn();
       return;
     }
     const a = await this.client.get(id);
-    if (!desk.element.isConnected || era !== desk.era) return;
+    if (!desk.element.isConnected || era !== desk.era || id !== asked()) return; // the person went to the other channel meanwhile
     if (a.status > 0 && a.status < 500) desk.cards.warn();
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
