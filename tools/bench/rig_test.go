@@ -189,13 +189,14 @@ func (b *rig) startService(s serviceSettings) contender {
 	cmd := self(serveCommand)
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n" +
 		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}]}\npurposes: {default: {}, again: {policy: again}}\n"
-	b.must(os.WriteFile(b.path("limits.yaml"), []byte(limits), 0o600))
+	settings := limits
+	if s.retention != "" {
+		settings += "retention: " + s.retention + "\n"
+	}
+	b.must(os.WriteFile(b.path("limits.yaml"), []byte(settings), 0o600))
 	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
 		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
-	if s.retention != "" {
-		cmd.Env = append(cmd.Env, "SENDCODE_RETENTION="+s.retention)
-	}
 	name := embedded
 	if !s.embedded {
 		name = ours
