@@ -5,17 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"sendcode/internal/app"
-	"sendcode/internal/config"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
-	"sendcode/tools/rows"
 )
 
 //go:embed retention.sql
@@ -32,26 +28,20 @@ func (b *rig) measureRetention() string {
 	now := time.Now().UTC()
 	edge := now.AddDate(0, 0, -42-int(now.Weekday()+6)%7).Truncate(24 * time.Hour) // a Monday
 	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxLife).Truncate(time.Hour)
-	database := b.oldRows(edge, store.DueBefore(now, keep).Add(-time.Hour))
+	database := b.filled(100_000, func(database string) { b.insertOld(database, edge, store.DueBefore(now, keep).Add(-time.Hour)) })
 	log, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
 	defer func() { b.must(log.Close()) }()
 
 	quiet := b.startService(serviceSettings{database: database, retention: "0s"})
-	b.beside(quiet, time.Second)
-	before := b.beside(quiet, time.Minute)
+	b.beside(quiet, time.Second, &run{cpu: map[string]time.Duration{}}) // warms up
+	before, during := run{cpu: map[string]time.Duration{}}, run{cpu: map[string]time.Duration{}}
+	b.beside(quiet, time.Minute, &before)
 	b.end(quiet)
 	began, due := time.Now(), true
 	deleting := b.startService(serviceSettings{database: database, retention: fmt.Sprint(keep)})
-	var during run
-	during.cpu = map[string]time.Duration{}
 	for due && time.Since(began) < 30*time.Minute {
-		part := b.beside(deleting, time.Minute)
-		during.sends += part.sends
-		during.answers = append(during.answers, part.answers...)
-		for process, spent := range part.cpu {
-			during.cpu[process] += spent
-		}
+		b.beside(deleting, time.Minute, &during)
 		status, err := log.StorageStatus(b.Context(), keep)
 		b.must(err)
 		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep)) // a few rows of Fill become due meanwhile
@@ -72,9 +62,8 @@ func waits(r run) string {
 	return fmt.Sprintf("p50 %.2f ms, p99 %.1f ms, at most %.0f ms", quantile(.5, r.answers), quantile(.99, r.answers), quantile(1, r.answers))
 }
 
-// beside sends at retentionRate for a time, and returns what that cost.
-func (b *rig) beside(c contender, length time.Duration) (all run) {
-	all.cpu = map[string]time.Duration{}
+// beside sends at retentionRate for a time, and adds what that cost to all.
+func (b *rig) beside(c contender, length time.Duration, all *run) {
 	// What a process of autovacuum had in the step in which it ends is lost.
 	for at := time.Duration(0); at < length; at += min(length, retentionStep) {
 		before := b.usages(c)
@@ -88,25 +77,17 @@ func (b *rig) beside(c contender, length time.Duration) (all run) {
 		r := b.arrivals(samples, true)
 		all.sends, all.answers = all.sends+r.sends, append(all.answers, r.answers...)
 	}
-	return all
 }
 
-// oldRows makes a database with rows of 90 days, so many sends in the week before edge, and a tenth as many between edge and due.
-func (b *rig) oldRows(edge, due time.Time) (database string) {
-	database, err := b.postgres.CreateDatabase(b.Context())
-	b.must(err)
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
-		"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
-	b.must(err)
-	b.must(app.Migrate(b.Context(), cfg))
-	b.must(rows.Fill(b.Context(), database, 100_000))
+// insertOld adds as many sends as the plan says in the week before edge, and a tenth as many between edge and due.
+func (b *rig) insertOld(database string, edge, due time.Time) {
 	fill, ctx := errgroup.WithContext(b.Context())
 	fill.SetLimit(4)
 	const step = 100_000
 	for first := 1; first <= b.old; first += step {
-		fill.Go(func() error { return insertOld(ctx, database, first, step, b.old, edge.AddDate(0, 0, -7), edge) })
+		fill.Go(func() error { return insertSome(ctx, database, first, step, b.old, edge.AddDate(0, 0, -7), edge) })
 		if first <= b.old/10 {
-			fill.Go(func() error { return insertOld(ctx, database, first, step, b.old/10, edge, due) })
+			fill.Go(func() error { return insertSome(ctx, database, first, step, b.old/10, edge, due) })
 		}
 	}
 	b.must(fill.Wait())
@@ -114,16 +95,9 @@ func (b *rig) oldRows(edge, due time.Time) (database string) {
 	b.must(err)
 	_, err = conn.Exec(b.Context(), "VACUUM ANALYZE")
 	b.must(errors.Join(err, conn.Close(b.Context())))
-	log, err := postgres.Open(b.Context(), database, "")
-	b.must(err)
-	_, err = log.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000)
-	b.must(errors.Join(err, log.Close()))
-	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
-	b.must(err)
-	return database
 }
 
-func insertOld(ctx context.Context, database string, first, step, size int, from, until time.Time) error {
+func insertSome(ctx context.Context, database string, first, step, size int, from, until time.Time) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err

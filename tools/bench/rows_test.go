@@ -31,8 +31,13 @@ func (b *rig) measureRows() string {
 	return "Sends of 64 callers on databases with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String()
 }
 
-// onRows starts a service on a database with so many rows, of which nothing waits to be written.
+// onRows starts a service on a database with so many rows.
 func (b *rig) onRows(size int) contender {
+	return b.startService(serviceSettings{database: b.filled(size, func(string) {})})
+}
+
+// filled makes a database with so many rows, and those that more adds, of which nothing waits to be written.
+func (b *rig) filled(size int, more func(database string)) (database string) {
 	database, err := b.postgres.CreateDatabase(b.Context())
 	b.must(err)
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
@@ -40,11 +45,12 @@ func (b *rig) onRows(size int) contender {
 	b.must(err)
 	b.must(app.Migrate(b.Context(), cfg))
 	b.must(rows.Fill(b.Context(), database, size))
+	more(database)
 	log, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
 	_, err = log.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000) // which the service would do beside the sends
 	b.must(errors.Join(err, log.Close()))
 	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
 	b.must(err)
-	return b.startService(serviceSettings{database: database})
+	return database
 }

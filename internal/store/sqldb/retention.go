@@ -101,9 +101,9 @@ func (e storageStatus) total() store.StorageStatus {
 	return e.StorageStatus
 }
 
-// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest first, and of each table of aged. A send in flight or with a refund due stays until
-// that is done, and its verification too. With partitions, it first drops the oldest partition if no row in it has to stay. Several
-// replicas may call it at once.
+// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest first, and of each table of aged. A send in
+// flight or with a refund due stays until that is done, and its verification too. With partitions, it first drops the oldest partition if
+// no row in it has to stay. Several replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
