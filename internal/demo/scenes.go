@@ -118,6 +118,19 @@ func (w *week) inventedDomain() string {
 	return "mail.example"
 }
 
+// noMoreMail is the address of a person who asks an administrator for no more mail.
+const noMoreMail = "ines@campus.example"
+
+// scheduleSuppressed adds the three sign-ins of that person: before the administrator's action; after it; and one on a second address,
+// for which the mail server breaks off.
+func (w *week) scheduleSuppressed(from time.Time) {
+	who := person{channel: "email", to: noMoreMail, locale: "es", app: "shop", ip: randomIP(w.rng), browser: true}
+	w.schedule(from, w.signIn(who, "login"))
+	w.schedule(from.Add(45*time.Minute), w.signIn(who, "login"))
+	who.to = "ines@inbox.example"
+	w.schedule(from.Add(80*time.Minute), w.signIn(who, "login"))
+}
+
 // scheduleAdministrators adds administrators who help the impatient person and keep mail from an address that asked for it.
 func (w *week) scheduleAdministrators() {
 	w.schedule(w.timeOn(2, 19*time.Hour), func(ctx context.Context) error {
@@ -138,7 +151,7 @@ func (w *week) scheduleAdministrators() {
 		if err != nil {
 			return err
 		}
-		_, err = w.Desk.Suppress(ctx, support.SuppressRequest{Channel: "email", To: "ines@campus.example", Reason: why}, entry)
+		_, err = w.Desk.Suppress(ctx, support.SuppressRequest{Channel: "email", To: noMoreMail, Reason: why}, entry)
 		return err
 	})
 }

@@ -108,11 +108,12 @@ func (w *week) plan() {
 		w.schedule(w.randomTime(), w.signIn(who, w.randomPurpose(who)))
 	}
 	w.schedulePace(w.timeOn(3, 14*time.Hour), 50*time.Minute, slow)
-	w.schedulePace(w.timeOn(5, 10*time.Hour), 2*time.Hour, breaksOff)
+	w.schedulePace(w.timeOn(5, 10*time.Hour), time.Hour, breaksOff)
 	w.scheduleImpatient(w.timeOn(2, 18*time.Hour+10*time.Minute))
 	w.scheduleGuesser(w.timeOn(4, 20*time.Hour))
 	w.scheduleAttack(w.timeOn(6, 2*time.Hour))
 	w.scheduleAdministrators()
+	w.scheduleSuppressed(w.timeOn(5, 9*time.Hour))
 }
 
 // randomTime returns an instant of the week: few are at night, most in the evening, and fewer at the weekend.
