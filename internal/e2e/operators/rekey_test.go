@@ -123,7 +123,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		exec(`SELECT pg_terminate_backend($1)`, pid)
+		exec(`SELECT pg_terminate_backend($1, 60000)`, pid) // waits for its end, or the next round would see it sleep
 		fresh := everyRow(both)
 		if fresh <= before || fresh >= *rekeyRows {
 			t.Errorf("%d rows are under the new key after kill %d, and were %d before", fresh, part, before)
