@@ -211,7 +211,7 @@ func (a *Console) readStory(ctx context.Context, id string) (store.Story, error)
 	}
 	s, err := a.Log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
-		s.Related, err = a.sendsBefore(ctx, s.Send)
+		s.Related, err = a.recentSends(ctx, s.Send)
 	}
 	return s, err
 }
@@ -222,8 +222,9 @@ const (
 	leadTime = 24 * time.Hour
 )
 
-// sendsBefore returns the rows that the recipient's rules most likely counted, and the row itself, oldest first.
-func (a *Console) sendsBefore(ctx context.Context, s store.Send) ([]store.Send, error) {
+// recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first: those that its recipient's rules most
+// likely counted.
+func (a *Console) recentSends(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil
 	}

@@ -45,8 +45,8 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		`{"at":"2026-03-05T16:00:00.000Z","sends":2,"sent":0,"failed":1,"unknown":0,"under_way":1,"refused":0,"opened":2,"approved":0,"approval_rate":0,"median_ms":null,"p95_ms":null}`)
 	week := b.Get("/v1/admin/stats?last=7d")
 	contains(t, week, `"each":86400`, `"total":{"sends":4,"sent":2,`, `"before":{`+none+`,"refusals":{},"failures":{},"undelivered":0,"opened":0,"approved":0,"approval_rate":null,`)
-	servertest.Same(t, "stretches of a day", strings.Count(day.Body.String(), `{"at":`), 25)
-	servertest.Same(t, "stretches of a week", strings.Count(week.Body.String(), `{"at":`), 8)
+	servertest.Same(t, "intervals of a day", strings.Count(day.Body.String(), `{"at":`), 25)
+	servertest.Same(t, "intervals of a week", strings.Count(week.Body.String(), `{"at":`), 8)
 	for query, status := range map[string]int{
 		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422, "?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
 	} {

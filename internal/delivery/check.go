@@ -22,9 +22,9 @@ const (
 	maxFolded = 76
 )
 
-// checkEach returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not
-// its value. checkEach and checkParts stop header injection: they reject whatever could end a line or a bracket.
-func (m Message) checkEach() (to, id string, problem Problem) {
+// checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not
+// its value. checkPerRecipient and checkShared stop header injection: they reject whatever could end a line or a bracket.
+func (m Message) checkPerRecipient() (to, id string, problem Problem) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
 		return "", "", "the recipient is not a bare address"
@@ -43,8 +43,8 @@ func (m Message) checkEach() (to, id string, problem Problem) {
 	return to, id, ""
 }
 
-// checkParts checks what does not depend on the recipient, and returns the sender.
-func (m Message) checkParts() (from *mail.Address, problem Problem) {
+// checkShared checks what does not depend on the recipient, and returns the sender.
+func (m Message) checkShared() (from *mail.Address, problem Problem) {
 	from, err := mail.ParseAddress(m.From)
 	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
 		return nil, "the sender is malformed"

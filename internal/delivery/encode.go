@@ -57,7 +57,7 @@ const blanks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15
 
 // Encode returns the mail as it goes over the wire. The error says why the message is rejected: the same message would fail again.
 func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
-	to, id, problem := m.checkEach()
+	to, id, problem := m.checkPerRecipient()
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
@@ -95,7 +95,7 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	if err != nil {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
 	}
-	from, problem := own.checkParts()
+	from, problem := own.checkShared()
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}

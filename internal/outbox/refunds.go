@@ -215,6 +215,7 @@ func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pend
 	return append(places, left...), err
 }
 
+// applySync makes one pending change in the limiter: it refunds an event, or records a send or a failure.
 func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	event := quota.Event{ID: p.id, At: p.at}
 	switch {

@@ -15,8 +15,8 @@ import (
 // scheme is how a provider authenticates a request.
 type scheme string
 
-// The schemes, the strongest first. Header and Basic only show that the sender knows a secret, which travels with each
-// request: use them over TLS, where the provider has nothing better.
+// The schemes, the strongest first. Header and Basic send the secret itself with each request, and do not protect the body. Use them only
+// over TLS, and only if the provider offers nothing stronger.
 const (
 	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header

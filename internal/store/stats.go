@@ -13,7 +13,7 @@ type StatsQuery struct {
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // length of a stretch, whole seconds; stretches begin at multiples of it since 1970
+	Each     time.Duration // length of an interval, whole seconds; intervals begin at multiples of it since 1970
 	// Zone is the time zone of the days if Each is whole days; nil: UTC. Rows are counted by hours of UTC. So in a zone whose offset is not
 	// whole hours, a day begins with the first hour of UTC that starts in it.
 	Zone *time.Location
@@ -22,16 +22,16 @@ type StatsQuery struct {
 // Stats is the result of a StatsQuery.
 type Stats struct {
 	Tallies   []Tally    // sorted by At, then by status, reason and rule
-	Intervals []Interval // sorted by time; stretches in which nothing was opened or sent are left out
+	Intervals []Interval // sorted by time; intervals in which nothing was opened or sent are left out
 	Measures             // of the whole time range
 	// Undelivered is the number of text messages whose receipt says that they were lost. It is read from the rows, not from hours that
 	// were counted before, since receipts come late.
 	Undelivered int
 }
 
-// Tally is the number of rows with one status, reason and rule in one stretch of time.
+// Tally is the number of rows with one status, reason and rule in one interval.
 type Tally struct {
-	At        time.Time // start of the stretch
+	At        time.Time // start of the interval
 	Status    Status
 	Reason    string // with Failed and Unknown
 	BlockedBy string // with Refused: the rule
@@ -57,7 +57,7 @@ type zoneOffset struct {
 
 const day = 24 * time.Hour
 
-// ZoneOffsets returns the offsets from UTC that the query's stretches need, sorted by time. The first also applies before the query's time
+// ZoneOffsets returns the offsets from UTC that the query's intervals need, sorted by time. The first also applies before the query's time
 // range. If Zone does not matter, since it is nil or Each is not whole days, the only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
@@ -73,18 +73,18 @@ func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 	}
 }
 
-// StretchStart returns the beginning of the stretch of time that contains at.
-func (q StatsQuery) StretchStart(at time.Time) time.Time {
-	return q.NthStretchStart(q.stretchNumber(at))
+// IntervalStart returns the beginning of the interval that contains at.
+func (q StatsQuery) IntervalStart(at time.Time) time.Time {
+	return q.NthIntervalStart(q.intervalNumber(at))
 }
 
-// NextStretchStart returns the beginning of the stretch after the one that contains at.
-func (q StatsQuery) NextStretchStart(at time.Time) time.Time {
-	return q.NthStretchStart(q.stretchNumber(at) + 1)
+// NextIntervalStart returns the beginning of the interval after the one that contains at.
+func (q StatsQuery) NextIntervalStart(at time.Time) time.Time {
+	return q.NthIntervalStart(q.intervalNumber(at) + 1)
 }
 
-// stretchNumber returns the number of the stretch that contains at, counted from 1970.
-func (q StatsQuery) stretchNumber(at time.Time) int64 {
+// intervalNumber returns the number of the interval that contains at, counted from 1970.
+func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	var offset time.Duration
 	for i, s := range q.ZoneOffsets() {
 		if i == 0 || !at.Before(s.From) {
@@ -94,8 +94,8 @@ func (q StatsQuery) stretchNumber(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// NthStretchStart returns the beginning of stretch n, counted from 1970.
-func (q StatsQuery) NthStretchStart(n int64) (at time.Time) {
+// NthIntervalStart returns the beginning of interval n, counted from 1970.
+func (q StatsQuery) NthIntervalStart(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
 		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
@@ -118,9 +118,9 @@ type Measures struct {
 	Median, P95 time.Duration
 }
 
-// Interval has the measures of one stretch of time.
+// Interval has the measures of one interval of the time range.
 type Interval struct {
-	At time.Time // start of the stretch
+	At time.Time // start of the interval
 	Measures
 }
 

@@ -26,13 +26,13 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 		}
 		from, _ := time.Parse(time.RFC3339, c.from)
 		q := StatsQuery{From: from, To: from.AddDate(0, 0, c.days), Each: 24 * time.Hour, Zone: zone}
-		at := q.StretchStart(from)
+		at := q.IntervalStart(from)
 		for i, want := range c.want {
 			if got := at.Format("2006-01-02T15:04Z"); got != want {
 				t.Errorf("%s, day %d begins %s, want %s", c.zone, i, got, want)
 			}
-			next := q.NextStretchStart(at)
-			if q.StretchStart(at) != at || q.StretchStart(next.Add(-time.Microsecond)) != at || q.StretchStart(next) != next {
+			next := q.NextIntervalStart(at)
+			if q.IntervalStart(at) != at || q.IntervalStart(next.Add(-time.Microsecond)) != at || q.IntervalStart(next) != next {
 				t.Errorf("%s: %s is not in the day until %s", c.zone, at, next)
 			}
 			at = next
@@ -40,7 +40,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 	}
 	// Hours are UTC's everywhere.
 	q := StatsQuery{From: time.Unix(7200, 0), To: time.Unix(9000, 0), Each: time.Hour, Zone: time.FixedZone("", 1800)}
-	if got := q.StretchStart(time.Unix(7300, 0)); got.Unix() != 7200 || q.NextStretchStart(got).Unix() != 10800 {
+	if got := q.IntervalStart(time.Unix(7300, 0)); got.Unix() != 7200 || q.NextIntervalStart(got).Unix() != 10800 {
 		t.Errorf("an hour begins %s", got)
 	}
 }

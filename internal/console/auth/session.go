@@ -111,8 +111,8 @@ func (v session) missingFactor(demanded bool) string {
 	return lacksCode
 }
 
-// keySize is the number of random bytes in a session's cookie.
-const keySize = 32
+// sessionKeySize is the number of random bytes in a session's cookie.
+const sessionKeySize = 32
 
 // holder is an account that may log in or stay logged in, and the credential on which that rests.
 type holder struct {
@@ -155,7 +155,7 @@ func (v session) ends() time.Time {
 // in that way. A session may still lack the second factor.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
-	if err != nil || len(key) != keySize {
+	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
 	ctx := c.Request().Context()
@@ -212,7 +212,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 
 // beginSession completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
 func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action string) error {
-	key := make([]byte, keySize)
+	key := make([]byte, sessionKeySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.attachTo(c)
 	act, err := a.NewAuditEntry(c, action)

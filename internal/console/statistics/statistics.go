@@ -1,4 +1,4 @@
-// Package statistics turns what the database counted in a stretch of time into figures for scripts, charts and tables.
+// Package statistics turns what the database counted in a time range into figures for scripts, charts and tables.
 package statistics
 
 import (
@@ -13,7 +13,7 @@ import (
 type Statistics struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`
-	Each      int            `json:"each"` // seconds of one stretch
+	Each      int            `json:"each"` // seconds of one interval
 	Total     Total          `json:"total"`
 	Before    Total          `json:"before"`
 	Domains   []domainCounts `json:"domains"`
@@ -78,7 +78,7 @@ type domainCounts struct {
 // FailedOtherwise returns how many failed for another reason than a final refusal by a server.
 func (d domainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
-// interval has the numbers of one stretch of that time.
+// interval has the numbers of one interval.
 type interval struct {
 	At string `json:"at"`
 
@@ -125,16 +125,16 @@ func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.Doma
 	for _, d := range domains {
 		out.Domains = append(out.Domains, domainCounts(d))
 	}
-	tallies, stretches := now.Tallies, now.Intervals
-	for at := q.StretchStart(q.From); at.Before(q.To); at = q.NextStretchStart(at) {
-		s := interval{At: iso(at), begins: at, ends: q.NextStretchStart(at)}
+	tallies, intervals := now.Tallies, now.Intervals
+	for at := q.IntervalStart(q.From); at.Before(q.To); at = q.NextIntervalStart(at) {
+		s := interval{At: iso(at), begins: at, ends: q.NextIntervalStart(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]
 		}
-		if len(stretches) > 0 && stretches[0].At.Equal(at) {
-			s.Measures = measuresOf(stretches[0].Measures, s.Sent)
-			stretches = stretches[1:]
+		if len(intervals) > 0 && intervals[0].At.Equal(at) {
+			s.Measures = measuresOf(intervals[0].Measures, s.Sent)
+			intervals = intervals[1:]
 		}
 		out.Stretches = append(out.Stretches, s)
 	}

@@ -16,8 +16,8 @@ const (
 	maxShared  = 256   // calls in a batch
 	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While one writer works, another one starts for so many calls, or for one that has waited so long. Else it would only divide the calls
-	// into smaller batches, and every batch has costs of its own: its round trips, and its sync of the disk.
+	// While a writer is busy, another one starts only when worthAWriter calls are queued, or one has waited for longWait. An earlier start
+	// would only make the batches smaller, and each batch costs round trips and a sync of the disk.
 	worthAWriter = 32
 	longWait     = 10 * time.Millisecond
 )

@@ -72,8 +72,8 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedAt returns the instants of the failed checks of a verification that were not forgiven. The last check of an approved one was right.
-// An erasure removes the instants: then its failures count from its expiry.
+// failedAt returns the times of a verification's failed checks, without those that were forgiven. Of an approved verification, the last
+// check is left out, for it succeeded. If an erasure removed the times, the failures count from the expiry.
 func failedAt(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {

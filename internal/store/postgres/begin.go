@@ -111,9 +111,9 @@ func oneCallFailed(err error) bool {
 	return rolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// withRetry makes the trips of a transaction. It repeats them once if the connection was lost, the server is read-only, or the transaction
-// was rolled back for a deadlock or a conflict; but if that may have been committed, only trips that can be repeated. The error wraps
-// fault.Uncertain if rows may have been written.
+// withRetry runs a transaction. It runs it once more if the connection was lost, the server is read-only, or a deadlock or a conflict
+// rolled it back. If the first run may have been committed, it does so only if repeatable is set. The error wraps fault.Uncertain if rows
+// may have been written.
 func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool.Conn) (sure bool, err error)) error {
 	sure, err := p.onWriter(ctx, trips)
 	if err == nil || ctx.Err() != nil || !sure && !repeatable ||

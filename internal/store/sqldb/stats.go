@@ -103,26 +103,26 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by stretch, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the
-// measures of each stretch.
+// tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the
+// measures of each interval.
 func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally
 		opened, approved int
 	}
 	subquery, args := tx.union(parts, `
-SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
+SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
 FROM hour_tallies s%s`, `
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, s.status,
+SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, s.status,
   CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
   count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id%[1]s GROUP BY 1, 2, 3
 UNION ALL
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
+SELECT `+tx.Dialect.interval("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := All(tx, func(r *row) []any {
-		return []any{stretchField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
-	}, `SELECT stretch, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
+		return []any{intervalField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
+	}, `SELECT interval_no, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.Tally
 	for _, r := range rows {
@@ -138,26 +138,26 @@ func sums(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// delivered is the number of messages in one stretch with the same tookSQL.
+// delivered is the number of messages in one interval with the same tookSQL.
 type delivered struct {
 	at   time.Time
 	took int64
 	n    int
 }
 
-// deliveryTimes sets the median and the 95th percentile of the delivery times of each stretch in by, and returns those of the whole time
+// deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in by, and returns those of the whole time
 // range.
 func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median, p95 time.Duration, err error) {
-	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.stretch("s.hour", q)+` AS stretch, s.bucket AS took, s.n FROM hour_times s%s`, `
-SELECT `+tx.Dialect.stretch("s.logged_at", q)+` AS stretch, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
+	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
+SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := All(tx, func(d *delivered) []any { return []any{stretchField{&d.at, q}, &d.took, &d.n} },
-		`SELECT stretch, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
-	stretches := map[time.Time][]delivered{}
+	all, err := All(tx, func(d *delivered) []any { return []any{intervalField{&d.at, q}, &d.took, &d.n} },
+		`SELECT interval_no, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
+	intervals := map[time.Time][]delivered{}
 	for _, d := range all {
-		stretches[d.at] = append(stretches[d.at], d)
+		intervals[d.at] = append(intervals[d.at], d)
 	}
-	for at, list := range stretches {
+	for at, list := range intervals {
 		m := by[at]
 		m.Median, m.P95 = tx.percentile(list, 50), tx.percentile(list, 95)
 		by[at] = m
@@ -181,36 +181,36 @@ func (tx Tx) percentile(list []delivered, percent int) time.Duration {
 	return 0
 }
 
-// stretchField reads the number of a stretch and stores the stretch's start.
-type stretchField struct {
+// intervalField reads the number of an interval and stores the interval's start.
+type intervalField struct {
 	to *time.Time
 	of store.StatsQuery
 }
 
 // Scan implements sql.Scanner.
-func (f stretchField) Scan(src any) error {
+func (f intervalField) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.to = f.of.NthStretchStart(n)
+	*f.to = f.of.NthIntervalStart(n)
 	return nil
 }
 
-// stretch returns the SQL for the number of the stretch that has the column's instant. It handles changes of the zone's offset.
-func (d Dialect) stretch(column string, q store.StatsQuery) string {
+// interval returns the SQL for the number of the interval that contains the column's time. It handles changes of the zone's offset.
+func (d Dialect) interval(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
-		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From), d.stretchNumber(column, s.Offset, q.Each))
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From), d.intervalNumber(column, s.Offset, q.Each))
 	}
-	last := d.stretchNumber(column, all[len(all)-1].Offset, q.Each)
+	last := d.intervalNumber(column, all[len(all)-1].Offset, q.Each)
 	if b.Len() == 0 {
 		return last
 	}
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// stretchNumber returns the SQL for the number of the stretch, counted from 1970, that has the column's instant. Stretches have the length
-// each, in a zone with this offset.
-func (d Dialect) stretchNumber(column string, offset, each time.Duration) string {
+// intervalNumber returns the SQL for the number of the interval that contains the column's time. Intervals have the length each, and are
+// numbered from 1970 in a zone with this offset.
+func (d Dialect) intervalNumber(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
 	}
