@@ -65,18 +65,13 @@ func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// anyDueSQL returns the database's time, and whether an event of the apps is due. It takes no lock.
-func (d Dialect) anyDueSQL() string {
-	return `
-SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app ` + d.in("apps") + ` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
-  FROM (SELECT @now AS now) AS c`
-}
-
-// nothingDue reports whether no event of the apps is due (idle), and returns the database's time. Usually none is due, and then no
-// transaction is needed. If the read fails, idle is false: the caller's transaction will return the error.
+// nothingDue reports whether no event of the apps is due (idle), and returns the database's time. It takes no lock. Usually none is due,
+// and then no transaction is needed. If the read fails, idle is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := columns.MapSlice(shares, func(s store.Share) string { return s.App })
-	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), db.Dialect.anyDueSQL(), Args{"apps": apps})
+	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), `
+SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.in("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
+  FROM (SELECT @now AS now) AS c`, Args{"apps": apps})
 	return now, err == nil && !due
 }
 

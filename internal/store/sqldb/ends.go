@@ -12,14 +12,6 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// changeCode runs a statement that changes the verification @id, and reports whether it changed the row.
-func (db *DB) changeCode(ctx context.Context, id, statement string, args Args) (bool, error) {
-	if args["id"] = id; !store.ValidTexts(id) {
-		return false, nil
-	}
-	return db.runOne(ctx, statement, args)
-}
-
 // Cancel cancels a verification unless it is approved, canceled or expired, and then writes the event tell in the same transaction. False:
 // nothing was changed, or there is none.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
@@ -44,7 +36,10 @@ WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 // Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
 // False: nothing was changed, since the proof was redeemed before or there is no such approved verification.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
-	return db.changeCode(ctx, id, redeemSQL, Args{"by": by})
+	if !store.ValidTexts(id) {
+		return false, nil
+	}
+	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
 }
 
 // CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.

@@ -14,15 +14,15 @@ import (
 // FailureReasons is the SQL list of the reasons for which store.CountsAsRejected is true.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-// readSince runs a statement with @after set to the database's time minus within. It returns the rows and the database's time.
+// readSince runs a statement with @after set to the database's time minus within.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
-	args Args) (rows []T, now time.Time, err error) {
-	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+	args Args) (rows []T, err error) {
+	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
 		rows, err = All(q, fields, statement, args)
 		return err
 	})
-	return rows, now, err
+	return rows, err
 }
 
 // CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after. It is written so that only the index by
@@ -137,7 +137,7 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 // AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops
 // at the first error of yield and returns that error.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
-	rows, _, err := readSince(ctx, db, within, sendFields, `
+	rows, err := readSince(ctx, db, within, sendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
@@ -165,7 +165,7 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 // HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and the number of all such recipients.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
-	rows, _, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
+	rows, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
 		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends, columns.Into(&c.Newest), &all}
 	}, db.Dialect.HeavySQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err

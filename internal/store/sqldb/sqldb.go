@@ -84,10 +84,9 @@ type Native interface {
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has ended; nothing was changed.
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
-	// CountHours stores the counts of up to limit past hours whose codes, of which each lives at most life, have ended, that have none yet
-	// and have no send in flight, newest first. It returns the
-	// number of these hours. It deletes the counts of hours that began longer than keep, or 62 days, ago. If several replicas call it at
-	// once, one counts. SQLite stores no counts and returns 0.
+	// CountHours stores the counts of up to limit past hours, newest first: those without counts and without a send in flight, whose codes
+	// have ended; each code lives at most life. It returns the number of these hours. It deletes the counts of hours that began longer than
+	// keep, or 62 days, ago. If several replicas call it at once, one counts. SQLite stores no counts and returns 0.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	// EnsurePartitions creates the missing partitions of this week and the next four. It returns the end of the last partition; the zero
 	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
