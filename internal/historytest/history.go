@@ -69,7 +69,8 @@ type History struct {
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
-	// Rebuilt is how much too long a wait may be that was told from what the database gave back to a limiter that had lost it.
+	// Rebuilt is how much too long a wait may be that was told from what the database gave back to a limiter that had lost it, beside the
+	// time that the recipient's slowest request took. 0: no wait may be too long.
 	Rebuilt time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool

@@ -115,6 +115,15 @@ func slow() *run {
 	return r
 }
 
+// rebuilt is a run whose send took half a second, and its limiter lost it: the refusals after it tell when its row was written.
+func rebuilt() *run {
+	r := ordinary()
+	r.Rebuilt = 10 * time.Millisecond
+	r.send(5, 2*time.Hour-30*time.Second)
+	r.Requests[len(r.Requests)-1].End = r.start.Add(2*time.Hour - 29500*time.Millisecond)
+	return r
+}
+
 func TestCorrectHistoriesPass(t *testing.T) {
 	for name, r := range map[string]*run{
 		"ordinary": ordinary(),
@@ -125,6 +134,12 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.outcomes(10*time.Second, "failed")
 			r.look(20 * time.Second)
 			r.send(2, 30*time.Second)
+			return r
+		}(),
+		"a wait from a slow database": func() *run {
+			r := rebuilt()
+			r.refuse(2*time.Hour, 30400*time.Millisecond)
+			r.send(6, 2*time.Hour+30*time.Second)
 			return r
 		}(),
 		"a crash doubles, and an answer is lost": func() *run {
@@ -195,6 +210,11 @@ func TestEachViolationIsFound(t *testing.T) {
 		"refused for longer than a stall": {history.Untrue, func(r *run) {
 			r.Stalls = stalled().Stalls
 			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)
+		}},
+		"admitted long before a wait from a slow database": {history.Untrue, func(r *run) {
+			*r = *rebuilt()
+			r.refuse(2*time.Hour, 30*time.Second)
+			r.send(6, 2*time.Hour+29300*time.Millisecond)
 		}},
 		"admitted before the wait was over": {history.Untrue, func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
 		"more left than is true":            {history.Untrue, func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
