@@ -70,7 +70,7 @@ func phonePlansModule() []byte {
 	for code, s := range shared {
 		groupings := [][4]string{}
 		for _, g := range s.Groupings {
-			groupings = append(groupings, [4]string{g.Begins, g.National, g.Short, g.Abroad})
+			groupings = append(groupings, [4]string{g.LeadingDigits, g.National, g.Short, g.Abroad})
 		}
 		codes[code] = [2]any{s.Main, groupings}
 	}

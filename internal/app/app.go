@@ -40,7 +40,7 @@ import (
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
 	cfg       config.Config // of the start, complete
-	given     config.Config // as Load returned it, without secrets of the data directory
+	loaded    config.Config // as Load returned it, without secrets of the data directory
 	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
@@ -136,7 +136,7 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, given: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New(), started: time.Now(),
+	return &App{cfg: cfg, loaded: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New(), started: time.Now(),
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 

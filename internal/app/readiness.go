@@ -17,8 +17,8 @@ import (
 
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. A send that was committed in the last two
 // seconds proves it; else a ping tries it, at most once a second. A database that does not answer is away after three pings in a row; what
-// it says itself counts at once. While it is away, /readyz stays 200, since no replica could do better and some requests need no database;
-// unless another replica's writes succeed. Safe for concurrent use.
+// it says itself counts at once. While it is away, /readyz still answers 200 unless another replica's writes succeed: else no replica could do
+// better, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	server.Recent
 	ping   func(context.Context) error

@@ -126,7 +126,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 	}
 	renewed = r.current.WithReloadable(next)
 	own, err = r.readAppTemplates(renewed)
-	return renewed, own, r.given.RestartChanges(next), err
+	return renewed, own, r.loaded.RestartChanges(next), err
 }
 
 // logMistakes logs every mistake of a configuration in its own line.

@@ -77,8 +77,8 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. Of rules with scope failures the database can evaluate one, with a sliding window; the name of the
-// built-in one is reserved.
+// Check implements document.checker. A policy has at most one rule with scope failures, and its window is sliding, since the database can
+// evaluate no other. The name of the built-in rule is reserved.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")

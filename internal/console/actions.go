@@ -63,14 +63,14 @@ func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (s
 func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
-		err = &actionError{status: http.StatusConflict, key: "deed.problem.ended"}
+		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
 	return "", err
 }
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", checkAdmitted(answer, err, "deed.problem.limited", frame.Words(c))
+	return "", checkAdmitted(answer, err, "action.problem.limited", frame.Words(c))
 }
 
 // checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited is the key of that text), or because
@@ -79,7 +79,7 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
-		return &actionError{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
 	case err == nil && !answer.Admitted:
 		return &actionError{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
 	}
@@ -104,7 +104,7 @@ func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, rea
 		return "", err
 	}
 	if !d.appliesTo(s) {
-		return "", &actionError{status: http.StatusConflict, key: "deed.problem.ended"}
+		return "", &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
 	act, err := a.auth.NewAuditEntry(c, d.Name)
 	if err != nil {
@@ -121,9 +121,9 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		n := note{Deed: d.Name, Reason: form.Get("reason")}
+		n := note{Action: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
-			n.Problem = frame.Words(c).Get("deed.problem.sure")
+			n.Problem = frame.Words(c).Get("action.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := a.performAction(c, d, s, n.Reason)
@@ -135,7 +135,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, note{Deed: d.Name, Shown: shown})
+			return a.showSend(c, http.StatusOK, s, note{Action: d.Name, Recipient: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
 	})
@@ -150,10 +150,10 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 	case errors.As(err, &failed):
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
-		return server.InvalidField.Status, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
+		return server.InvalidField.Status, cmp.Or(w.Get("action.problem."+bad.Reason), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
 		server.LogFailure(c.Request().Context(), a.Logger, err)
-		return server.Unavailable.Status, w.Get("deed.problem.unavailable")
+		return server.Unavailable.Status, w.Get("action.problem.unavailable")
 	}
 	return 0, ""
 }
@@ -217,11 +217,11 @@ func (a *Console) personActionJSON(name string, do func(context.Context, support
 
 // note is what a send's page says about something that was done, or was not.
 type note struct {
-	Deed    string
-	Done    string // in words
-	Problem string
-	Shown   string // the full recipient
-	Reason  string // as typed, when it was not done
+	Action    string
+	Done      string // in words
+	Problem   string
+	Recipient string // in full
+	Reason    string // as typed, when it was not done
 }
 
 // actionsFor returns the actions that a send's page offers an account.

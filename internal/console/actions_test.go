@@ -137,7 +137,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r.Must(err)
 	for role, n := range map[auth.Role]int{auth.Reader: 0, auth.Operator: 4, auth.Owner: 5, "": 0} {
 		if got := len(actionsFor(auth.Actor{Name: "x", Role: role}, story)); got != n {
-			t.Errorf("%s is offered %d deeds, want %d", role, got, n)
+			t.Errorf("%s is offered %d actions, want %d", role, got, n)
 		}
 	}
 }

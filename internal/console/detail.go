@@ -32,8 +32,8 @@ type sendView struct {
 	Line    []explain.Entry
 	Quota   quotaView
 	Note    note
-	Deeds   []sendAction
-	Deed    sendAction // the one that is chosen, which has the form; zero: none is
+	Actions []sendAction
+	Action  sendAction // the one that is chosen, which has the form; zero: none is
 }
 
 // quotaView shows what a recipient's rules say now.
@@ -48,8 +48,8 @@ func (a *Console) sendPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n := note{Deed: c.QueryParam("done")}
-	n.Done = frame.Words(c).Get("deed." + n.Deed + ".done") // none for what is no deed
+	n := note{Action: c.QueryParam("done")}
+	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
@@ -62,11 +62,11 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	v := sendView{
 		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
 		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
-		Note: n, Deeds: actionsFor(auth.ActorOf(c), s),
+		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
 	}
-	for _, d := range v.Deeds {
-		if d.Path == c.QueryParam("do") || d.Name == n.Deed && n.Problem != "" {
-			v.Deed = d
+	for _, d := range v.Actions {
+		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {
+			v.Action = d
 		}
 	}
 	v.Title = verdict.What.Local()

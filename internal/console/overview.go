@@ -37,8 +37,8 @@ type overviewView struct {
 	Log        []string // how far the database reaches, and how far the background has come with what is old
 	Partitions []store.Partition
 
-	asked store.StatsQuery
-	given url.Values
+	query  store.StatsQuery
+	values url.Values
 }
 
 type figureView struct {
@@ -65,13 +65,13 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if values.Del("by"); v.By != "" && !slices.Contains(dimensions, v.By) {
 		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
-	if v.Statistics, v.asked, v.given, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
+	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
 		return err
 	}
-	if !v.given.Has("from") && !v.given.Has("last") {
-		v.given.Set("last", "24h")
+	if !v.values.Has("from") && !v.values.Has("last") {
+		v.values.Set("last", "24h")
 	}
-	v.Last = frame.Options(w, "filter.last", "filter.last", v.given.Get("last"), spans...)[1:]
+	v.Last = frame.Options(w, "filter.last", "filter.last", v.values.Get("last"), spans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
 	paused, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
-	d := statistics.Drawing{Stretches: v.Stretches, Each: v.asked.Each, W: w, Rows: v.rowsAddressBetween}
+	d := statistics.Drawing{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	v.Measures, v.Measured = d.MeasureCharts()
 	by := []store.Dimension{v.By}
@@ -88,7 +88,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 		by = []store.Dimension{store.ByCountry, store.ByDomain}
 	}
 	for _, v.By = range by {
-		if v.Codes, err = a.Log.ApprovalsBy(ctx, v.asked, v.By); err != nil {
+		if v.Codes, err = a.Log.ApprovalsBy(ctx, v.query, v.By); err != nil {
 			return err
 		}
 		if len(v.Codes) > 0 {
@@ -107,16 +107,16 @@ func (a *Console) overviewPage(c echo.Context) error {
 func (v overviewView) Dimensions() []store.Dimension { return dimensions }
 
 // Daily reports whether the charts have a bar for each day.
-func (v overviewView) Daily() bool { return v.asked.Each > time.Hour }
+func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {
-	return frame.Address("/admin/overview", v.given, "by", string(d)) + "#codes-title"
+	return frame.Address("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
 // RowsAddress returns the address of the list for the page's time with these parameters, given as names and values in turn.
 func (v overviewView) RowsAddress(pairs ...string) string {
-	given := maps.Clone(v.given)
+	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		given.Set(pairs[i], pairs[i+1])
 	}
@@ -125,14 +125,14 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 
 // CodesAddress returns the address of the list of sends that a line of the table of codes counts; value is the line's app, purpose …
 func (v overviewView) CodesAddress(value string) string {
-	v.given = maps.Clone(v.given)
-	v.given.Set(string(v.By), value)
-	return v.rowsAddressBetween(v.asked.From, v.asked.To)
+	v.values = maps.Clone(v.values)
+	v.values.Set(string(v.By), value)
+	return v.rowsAddressBetween(v.query.From, v.query.To)
 }
 
 // rowsAddressBetween returns the address of the list of sends from one time to another, with the page's other filters.
 func (v overviewView) rowsAddressBetween(from, to time.Time) string {
-	part := maps.Clone(v.given)
+	part := maps.Clone(v.values)
 	part.Del("last")
 	part.Set("from", from.UTC().Format(time.RFC3339))
 	return listAddress(part, "to", to.UTC().Format(time.RFC3339))

@@ -27,8 +27,8 @@ const DefaultTick = time.Second
 // stopTimeout bounds the last runs when the process ends.
 const stopTimeout = 5 * time.Second
 
-// Run runs all jobs immediately and then when they are due, each in its own goroutine, until ctx ends. Then it runs those with AtStop once
-// more, one after the other. tick 0 means DefaultTick.
+// Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then it runs those with AtStop once more, one
+// after the other. If tick is 0, it is DefaultTick.
 func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick

@@ -79,9 +79,11 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
 func (r *Renderer) Locales(app string) []string { return slices.Clone(r.forApp(app, r).locales) }
 
-// Prefer returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
+// PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
 // is invalid. With this tag alone, a mail gets the same language as with the list.
-func (r *Renderer) Prefer(app, list string) string { return r.forApp(app, r).preferredTag(list) }
+func (r *Renderer) PreferredLocale(app, list string) string {
+	return r.forApp(app, r).preferredTag(list)
+}
 
 // Render renders a message. The error names the wrong field of the request or the template, and has neither the code nor any text of the
 // request.

@@ -284,7 +284,7 @@ func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "", "": "", "zh": "zh",
 		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH", strings.Repeat("en,", 100): "",
 	} {
-		got := r.Prefer("", list)
+		got := r.PreferredLocale("", list)
 		if list != "*" && got != want {
 			t.Errorf("of %q %q is preferred; want %q", list, got, want)
 		}

@@ -74,8 +74,8 @@ func longer(a, b string) string {
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
 func (t *Texts) Locales(app string) []string { return slices.Clone(t.forApp(app, t).locales) }
 
-// Prefer returns for text messages what [Renderer.Prefer] returns for mails.
-func (t *Texts) Prefer(app, list string) string { return t.forApp(app, t).preferredTag(list) }
+// PreferredLocale returns for text messages what [Renderer.PreferredLocale] returns for mails.
+func (t *Texts) PreferredLocale(app, list string) string { return t.forApp(app, t).preferredTag(list) }
 
 // Render renders a text message. It ends with "@site #code", which browsers fill in from on that site alone (WICG sms-one-time-codes), if
 // that fits the segments. The error has neither the code nor any text of the request. It ignores Notify.

@@ -123,7 +123,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		{"other", "", "en", "All of Shop & Söhne", shop()},
 		{"other", "", "fr, en;q=0.5", "All of Shop & Söhne", shop()},
 	} {
-		m := render(t, all, Request{App: c.app, Purpose: c.purpose, Locale: all.Prefer(c.app, c.locale), Data: c.data})
+		m := render(t, all, Request{App: c.app, Purpose: c.purpose, Locale: all.PreferredLocale(c.app, c.locale), Data: c.data})
 		if m.Subject != c.subject {
 			t.Errorf("%s %s: %q, want %q", c.app, c.locale, m.Subject, c.subject)
 		}

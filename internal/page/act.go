@@ -95,7 +95,7 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	target := u.viewURL("")
 	switch s.Note.Kind {
 	case badAddress, typo, landline, taken:
-		target = u.viewURL(changing)
+		target = u.viewURL(viewChange)
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }

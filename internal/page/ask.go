@@ -43,7 +43,7 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	if l.Title != "" {
 		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
 	}
-	k.Ask = &askForm{Channel: on, Back: (l.view == changing || l.view == elsewhere) && l.session.ID != ""}
+	k.Ask = &askForm{Channel: on, Back: (l.view == viewChange || l.view == viewInstead) && l.session.ID != ""}
 	lead := "AskLead"
 	for _, o := range offers {
 		if len(offers) > 1 {
@@ -76,7 +76,7 @@ var (
 func (l *visit) fieldText(ch recipient.Channel) string {
 	s := l.session
 	switch {
-	case l.view == anew:
+	case l.view == viewNew:
 		return ""
 	case s.DraftOn == ch && s.Draft != "":
 		return s.Draft

@@ -22,11 +22,11 @@ import (
 type view string
 
 const (
-	changing  view = "change"  // another address or number
-	entering  view = "code"    // the code, although a rule is spent
-	anew      view = "new"     // an empty field
-	elsewhere view = "instead" // the other channel, where nothing is known of whom to send to
-	besides   view = "other"   // the code that was sent over the other channel
+	viewChange  view = "change"  // another address or number
+	viewCode    view = "code"    // the code, although a rule is spent
+	viewNew     view = "new"     // an empty field
+	viewInstead view = "instead" // the other channel, where nothing is known of whom to send to
+	viewOther   view = "other"   // the code that was sent over the other channel
 )
 
 // visit is one request for the page: it finds the card that is true now.
@@ -45,7 +45,7 @@ type visit struct {
 // newVisit returns the visit of a request, with what the browser's cookie remembers.
 func (u *Page) newVisit(c echo.Context) *visit {
 	s, v := u.loadSession(c), view(c.QueryParam("view"))
-	if v == besides && s.Other.ID != "" {
+	if v == viewOther && s.Other.ID != "" {
 		s, v = s.onOtherChannel(), ""
 	}
 	return &visit{
@@ -69,11 +69,11 @@ func (l *visit) card() *card {
 func (l *visit) chooseCard() *card {
 	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
-	case l.view == anew:
+	case l.view == viewNew:
 		return l.askCard(l.session.usedChannel())
-	case l.view == changing:
+	case l.view == viewChange:
 		return l.askCard(typedOn)
-	case l.view == elsewhere:
+	case l.view == viewInstead:
 		return l.askCard(otherChannel(l.session.channel()))
 	case l.session.ID != "":
 		return l.verificationCard()
@@ -117,7 +117,7 @@ func (l *visit) cardFor(v verification.View) *card {
 	switch {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
-	case refused && l.view != entering:
+	case refused && l.view != viewCode:
 		return l.refusedCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)

@@ -162,7 +162,7 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 			t.Errorf("%s: %+v, mainly %s", country, p, codes[p.Code].Main)
 		}
 		for _, g := range codes[p.Code].Groupings {
-			if _, err := regexp.Compile(g.Begins); err != nil || !templatePattern.MatchString(g.Short) || g.National != "" &&
+			if _, err := regexp.Compile(g.LeadingDigits); err != nil || !templatePattern.MatchString(g.Short) || g.National != "" &&
 				!templatePattern.MatchString(g.National) {
 				t.Errorf("%s: %+v, %v", country, g, err)
 			}

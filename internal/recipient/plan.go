@@ -23,10 +23,10 @@ type callingCodePlan struct {
 
 // grouping is a format for numbers with certain leading digits. In a template each # is a digit.
 type grouping struct {
-	Begins   string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
-	National string // with the trunk prefix; empty: it is not written so
-	Short    string // without it, within the country
-	Abroad   string // after the country code
+	LeadingDigits string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
+	National      string // with the trunk prefix; empty: it is not written so
+	Short         string // without it, within the country
+	Abroad        string // after the country code
 }
 
 // Plans returns the plans of all Countries by country, and their shared parts by country code.
@@ -62,7 +62,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
-			g.Begins = leading[len(leading)-1] // the most exact one
+			g.LeadingDigits = leading[len(leading)-1] // the most exact one
 		}
 		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))

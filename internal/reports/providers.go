@@ -105,8 +105,8 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	return Result(kind), nil
 }
 
-// sameRecipient reports whether the recipient that a provider names is the message's. It may be written as "Name <address>"; "" matches
-// all.
+// sameRecipient reports whether the recipient that a provider names is the message's. The provider may write an address as
+// "Name <address>". If it names none, the result is true.
 func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true

@@ -9,28 +9,35 @@
 //
 // Where type http (package generic, docs/sms.md) can describe the API, no package is needed: it fills placeholders and reads one ID and one
 // code at fixed paths. It can't sign, check a signature, probe, or judge several parts. Else a carrier is a package below this one, which
-// passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go); outside of the package only these change:
+// passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go), or tencent if the answer is always 200 with a code in it. Outside of
+// the package only these change:
 //
 //	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type
-//	internal/config/example.yaml  by go test ./internal/config -run TestReference -update
-//	docs/sms.md                   its page for users, with an example that a test loads, and its sentence under Receipts
+//	internal/config/example.yaml  and schema.json, by go test ./internal/config -run 'TestReference|TestSchema' -update
+//	internal/config               testdata/full.yaml, which has every setting, and the lists of TestCarriers
+//	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
+//	CHANGELOG.md
 //
 // Config implements [Settings]: its yaml tags and comments become the reference, and tests need an endpoint. Setup.Secret is the only
 // secret: where signatures of receipts have another one, the token in their address alone proves them, as in twilio with an API key.
-// The carrier embeds *[Client], implements [Carrier], and adds what its API allows:
+// The carrier embeds *[Client], implements [Carrier], and adds what its API allows; so does Config, where the line says so:
 //
-//	it sends receipts to the address that the request gives   Reporter; CallbackSettings if it must be given
-//	… to an address that is entered once in its console       Reporter; ReportsPerAccount
-//	… that name the message only by the carrier's ID          and ReporterByID
-//	it answers what became of a message                       Asker, with smstest.AskContract; Settings.Polled is false without
-//	it has a request that does no harm                        Prober, with smstest.ProbeContract
-//	it may need a sender of ours                              SenderSettings
+//	it sends receipts to the address that the request gives   Reporter; Config: CallbackSettings if it must be given
+//	… to an address that is entered once in its console       Reporter; Config: ReportsPerAccount
+//	… that name the message only by the carrier's ID          and the method ReportsByID
+//	it answers what became of a message                       Asker, with smstest.AskContract; Config: Polled is false without
+//	it has a request that does no harm                        Probe and Address, with smstest.ProbeContract
+//	it may need a sender of ours                              Config: SenderSettings
 //	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
 //
-// The interfaces are in carrier.go. An API that has to be told the coding asks [Unicode]. Receipts come by GET or POST; those of GET are in
-// the query of Incoming.URL, beside our send and token. Of several for one send the first final one stays. If an answer has a verdict for
-// each part of a message, it is a failure only if no part was accepted.
+// The interfaces are in carrier.go. An API that has to be told the coding asks [Unicode]. If an answer has a verdict for each part of a
+// message, it is a failure only if no part was accepted.
+//
+// Receipts come by GET or POST; those of GET are in the query of Incoming.URL, beside our send and token. Of several for one send the first
+// final one stays. The answer to them is 204 if the reply of Reports is empty, else 200 with the reply as JSON; 400 for an error, and 403
+// for ErrForged. A request by which a console tries the address is no error. The address is long: where an API takes none of that length, it
+// is entered once, and the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
 // the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
@@ -39,9 +46,9 @@
 //
 // # What a failure means
 //
-// The verdicts of a table are [VerdictRejected] (the recipient), [VerdictOptedOut], [VerdictLimited] (too many messages to this
-// recipient: refused, with a hold, since trying again does not get around it), [VerdictTemporary] (our account, template, sender or
-// configuration: another carrier may do better) and [VerdictUnknown].
+// The verdicts of a table are [VerdictRejected] (the recipient), [VerdictOptedOut] (the person asked the carrier for no more: it also
+// suppresses the recipient), [VerdictLimited] (too many messages to this recipient: refused, with a hold, since trying again does not get
+// around it), [VerdictTemporary] (our account, template, sender or configuration: another carrier may do better) and [VerdictUnknown].
 //
 // Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
 // failure is temporary; after, only an answer that can be read as the carrier's documentation has it is more than

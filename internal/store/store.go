@@ -25,7 +25,7 @@
 //	internal/store/postgres/erase_test.go  columns: sends, erased
 //	internal/store/storetest/kit.go        Traces: a text to look for after an erasure; WriteTraces writes it
 //	web/admin/send.html                    beside facts.reference
-//	internal/texts/en.json, zh-Hans.json   facts.device; deed.recipient.erase.what and docs/operations.md say what an erasure removes
+//	internal/texts/en.json, zh-Hans.json   facts.device; action.recipient.erase.what and docs/operations.md say what an erasure removes
 //	internal/console/json.go               sendJSON: "device": frame.OrNull(s.Send.Device)
 //	docs/openapi.yaml                      Ask, as session; Story: properties and required
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure

@@ -29,8 +29,8 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// about is a section with remarks on the file, such as that no native speaker has read it. It is not shown.
-const about = "about"
+// remarksSection has remarks on the file, such as that no native speaker has read it. It is not shown.
+const remarksSection = "about"
 
 // The sections of a file.
 const (
@@ -81,7 +81,7 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 	if err := json.Unmarshal(file, &w.sections); err != nil {
 		return w, fmt.Errorf("texts in %s: %w", tag, err)
 	}
-	delete(w.sections, about)
+	delete(w.sections, remarksSection)
 	maps.Copy(w.texts, w.sections[Console])
 	maps.Copy(w.texts, w.sections[Replies])
 	return w, nil

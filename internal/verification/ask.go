@@ -183,9 +183,9 @@ func validateOptions(ask Ask) error {
 // preferredLocale returns the tag of the Accept-Language list that best fits the templates of the app and channel.
 func (s *Service) preferredLocale(a asked) string {
 	if a.to.Channel() == recipient.SMS {
-		return s.Texts.Prefer(a.App, a.Languages)
+		return s.Texts.PreferredLocale(a.App, a.Languages)
 	}
-	return s.Mails.Prefer(a.App, a.Languages)
+	return s.Mails.PreferredLocale(a.App, a.Languages)
 }
 
 // purposeFor returns a purpose by name, with the rules and limits that apply to this caller and class. Error: *fault.InvalidError.

@@ -57,7 +57,7 @@ type Outbox interface {
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
 type Languages interface {
-	Prefer(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
+	PreferredLocale(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
 }
 
 // Prover signs proofs of approvals. Implementation: proof.Signer.

@@ -140,7 +140,7 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 			return sms.Probe(ctx, c.Open())
 		})
 		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
-			d.remark("carrier "+c.Name, "has neither a service nor a sender: it can send nothing")
+			d.remark("carrier "+c.Name, "needs a sender and has none: it can send nothing")
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestAuditLogHasWords(t *testing.T) {
 		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open", "factor.add",
 		"factor.codes", "factor.remove", "factor.recovery", "session.end", ActionPassword, ActionLogin, ActionExport,
 	} {
-		if texts.ForConsole("").Get("deed."+action) == "" {
+		if texts.ForConsole("").Get("action."+action) == "" {
 			t.Errorf("no word for %s", action)
 		}
 	}

@@ -43,7 +43,7 @@ func TestLoginByTheProvider(t *testing.T) {
 func TestRolesByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
 	for groups, c := range map[string]struct {
-		accounts, export int // status of the page of accounts, and of an operator's deed
+		accounts, export int // status of the page of accounts, and of an operator's action
 		granted          string
 	}{
 		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"}, "console-owners support": {200, 200, "console-owners"},

@@ -69,8 +69,8 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound, as row comparisons of columns followed by the filter's time or mark, if it has one. So columns
-// must equal values (SQL with the parameters args), and an index on columns and time is read only between the two.
+// addBounds adds a lower and an upper bound to c. Each is a row comparison: the columns must equal values (SQL with the parameters args), and
+// then come the filter's time or mark, if it has one. So an index on the columns and the time is read only between the two bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)

@@ -12,8 +12,8 @@ import (
 // keptStatements is how many prepared statements a connection keeps.
 const keptStatements = 256
 
-// OpenPool opens a pool of up to this many connections, which keep statements prepared, since SQLite takes longer to compile a statement
-// than to run it.
+// OpenPool opens a pool of at most so many connections. They keep their statements prepared, since SQLite takes longer to compile a
+// statement than to run it.
 func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
