@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. A send that was committed in the last two
-// seconds proves it; else a ping tries it, at most once a second. A database that does not answer is away after three pings in a row; what
-// it says itself counts at once. While it is away, /readyz still answers 200 unless another replica's writes succeed: else no replica could do
-// better, and some requests need no database. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If it could be written so far, and was pinged in
+// the last ten seconds, a send that was committed in the last two is proof enough; else it is pinged, at most once a second. It counts as
+// away after three pings in a row without an answer; an error that it returns counts at once. While it is away, /readyz still answers 200,
+// unless another replica's writes succeed: else no replica could do better, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	server.Recent
 	ping   func(context.Context) error

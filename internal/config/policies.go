@@ -77,8 +77,8 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. A policy has at most one rule with scope failures, and its window is sliding, since the database can
-// evaluate no other. The name of the built-in rule is reserved.
+// Check implements document.checker. A policy may have one rule with scope failures; it needs a sliding window, and no other rule may have
+// the name of the built-in one. A reserve needs the scope recipient, and is smaller than the limit.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")

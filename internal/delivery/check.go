@@ -72,7 +72,7 @@ func hasControlCharacters(s string) bool {
 }
 
 // normalizeAddress returns an address with its domain as A-labels; false if the text is no dot-atom@domain (RFC 5322 section 3.4.1, RFC
-// 6531). Quoted local parts, comments and address literals are none.
+// 6531). It refuses quoted local parts, comments and address literals.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocal || !utf8.ValidString(text) {

@@ -41,7 +41,7 @@ func (g *Gate) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules := s.Purpose.Policy.Rules
-	events, failures, now, err := g.log.HistoryAt(ctx, s.LogBucket(), s.Purpose.LongestWindow(),
+	events, failures, now, err := g.log.HistoryAt(ctx, s.LogBucket(), s.Purpose.LongestRecipientWindow(),
 		quota.LongestKeep(quota.OfScope(rules, quota.Failures)), store.LogClock, func() time.Time { return time.Time{} })
 	if err != nil {
 		return quota.Decision{}, err

@@ -80,7 +80,7 @@ func (g *Gate) historiesFromLog(ctx context.Context, s policy.Subject, d quota.D
 	for scope := range d.Incomplete {
 		h := quota.History{Keep: g.policy.Get().FailureWindow()}
 		if scope == quota.Recipient {
-			h = quota.History{Keep: s.Purpose.LongestWindow(), Mapping: s.Purpose.Mapping, DoubtFor: DoubtFor, Read: d.At}
+			h = quota.History{Keep: s.Purpose.LongestRecipientWindow(), Mapping: s.Purpose.Mapping, DoubtFor: DoubtFor, Read: d.At}
 		}
 		histories[scope], reach[scope] = h, h.Keep+clockReach
 	}
@@ -170,13 +170,13 @@ func limiterLacks(logged, limited []quota.State) bool {
 // limiter.
 func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
-	err := g.log.CountedSends(ctx, clock, set.LongestWindow(), func(c store.CountedSend) error {
+	err := g.log.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {
 		p, ok := set.Purposes[c.Purpose]
 		if !ok {
 			return nil
 		}
 		bucket := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
-		return g.shared.Record(ctx, bucket, p.LongestWindow(), []quota.Event{c.Event})
+		return g.shared.Record(ctx, bucket, p.LongestRecipientWindow(), []quota.Event{c.Event})
 	})
 	failures := set.FailureWindow()
 	if err != nil || failures == 0 {

@@ -78,7 +78,7 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}
 	buckets := s.Buckets()
-	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.LongestWindow(), Events: history, DoubtFor: DoubtFor}
+	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.LongestRecipientWindow(), Events: history, DoubtFor: DoubtFor}
 	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
 	}
@@ -100,7 +100,7 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	own := []quota.Event{{ID: sendID, At: taken.At}}
-	if err := g.shared.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestWindow(), own); err != nil {
+	if err := g.shared.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.LongestRecipientWindow(), own); err != nil {
 		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err)
 	}
 }

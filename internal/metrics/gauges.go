@@ -15,16 +15,16 @@ import (
 
 // The gauges here are read at each scrape, not counted.
 
-// scrapeTimeout bounds each reading. Prometheus waits longer for a scrape.
-const scrapeTimeout = time.Second
+// probeTimeout bounds the check of oneIfSucceeds. Prometheus waits longer for a scrape.
+const probeTimeout = time.Second
 
 func (m *Metrics) gauge(name, help string, labels prometheus.Labels, value func() float64) {
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 }
 
-// oneIfSucceeds calls check with scrapeTimeout and returns 1 if it succeeds, else 0.
+// oneIfSucceeds calls check with probeTimeout and returns 1 if it succeeds, else 0.
 func oneIfSucceeds(check func(context.Context) error) float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	if check(ctx) != nil {
 		return 0

@@ -105,7 +105,7 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Sco
 // RecordLater queues a send that the database admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestWindow(), mapping: s.Purpose.Mapping})
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow(), mapping: s.Purpose.Mapping})
 }
 
 // recordTakenOver calls RecordLater for a send that this process took over and that the database admitted alone: the process that had the

@@ -10,12 +10,12 @@ import (
 	"sendcode/quota"
 )
 
-// refusedCard returns the card that explains which rule refuses and until when.
-func (l *visit) refusedCard(v verification.View) *card {
+// refusedSendCard returns the card that says which rule refuses the next send, and until when.
+func (l *visit) refusedSendCard(v verification.View) *card {
 	worst, _ := l.answer.Quota.Blocking()
-	heading, since := l.t.ruleExplanation(worst, v.To)
+	heading, detail := l.t.ruleExplanation(worst, v.To)
 	k := l.newCard("enough", heading)
-	k.Since, k.Rows, k.Instead = since, l.t.pips(l.answer.Quota), l.otherChannelLink()
+	k.Since, k.Rows, k.Instead = detail, l.t.pips(l.answer.Quota), l.otherChannelLink()
 	k.Again = l.resendButton("SendCode")
 	k.Say += l.t["Stop"] + k.Again.Reason
 	if left := v.ExpiresAt.Sub(v.Now); v.State == verification.Pending && left > 0 && !firstSendFailed(v) {
@@ -36,8 +36,8 @@ var spentHeadings = map[string]string{
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
 }
 
-// ruleExplanation returns the explanation of the rule that refuses longest, and when it ends.
-func (t words) ruleExplanation(worst quota.State, to string) (heading string, since moment) {
+// ruleExplanation returns the heading and the line that explain the rule that refuses longest.
+func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail moment) {
 	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
 	switch worst.Scope {
 	case quota.Recipient, policy.Spellings:

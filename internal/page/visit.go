@@ -118,7 +118,7 @@ func (l *visit) cardFor(v verification.View) *card {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
 	case refused && l.view != viewCode:
-		return l.refusedCard(v)
+		return l.refusedSendCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
 	case firstSendFailed(v):
@@ -133,7 +133,7 @@ func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
 	l.answer.Quota = quota.Decision{At: l.Now(), Rules: []quota.State{spent}}
-	return l.refusedCard(verification.View{Channel: l.session.channel(), To: l.session.maskedRecipient()})
+	return l.refusedSendCard(verification.View{Channel: l.session.channel(), To: l.session.maskedRecipient()})
 }
 
 // newCard returns a card of a kind with its heading.

@@ -112,8 +112,8 @@ func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 // FailureWindow returns the longest window of any rule on failed sends; 0 if there is none.
 func (s Set) FailureWindow() time.Duration { return s.longest(quota.Failures) }
 
-// LongestWindow returns the longest window of any rule on recipients.
-func (s Set) LongestWindow() time.Duration { return s.longest(quota.Recipient) }
+// LongestRecipientWindow returns the longest window of any rule on recipients.
+func (s Set) LongestRecipientWindow() time.Duration { return s.longest(quota.Recipient) }
 
 func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	for _, p := range s.Purposes {
@@ -125,7 +125,7 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 // RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the
 // recipient is evaded by it: the longest window, plus a day's margin.
 func (s Set) RecipientHashRetention() time.Duration {
-	return max(s.LongestWindow(), s.FailureWindow(), gate.RowWindow+store.MaxLife) + 24*time.Hour
+	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.RowWindow+store.MaxLife) + 24*time.Hour
 }
 
 // LongestLife returns the longest life of a code of any purpose.
@@ -136,8 +136,8 @@ func (s Set) LongestLife() (d time.Duration) {
 	return d
 }
 
-// LongestWindow returns the longest window of the purpose's rules on recipients.
-func (p Purpose) LongestWindow() time.Duration {
+// LongestRecipientWindow returns the longest window of the purpose's rules on recipients.
+func (p Purpose) LongestRecipientWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
@@ -243,7 +243,8 @@ func widened(before, after Set) bool {
 	}
 	for name, is := range after.Purposes {
 		was := before.Purposes[name] // zero for a new purpose, so its policy differs
-		if was.Policy.Name != is.Policy.Name || was.LongestWindow() < is.LongestWindow() || !slices.Equal(was.Shares, is.Shares) {
+		if was.Policy.Name != is.Policy.Name || was.LongestRecipientWindow() < is.LongestRecipientWindow() ||
+			!slices.Equal(was.Shares, is.Shares) {
 			return true
 		}
 	}

@@ -1,6 +1,6 @@
 // Package redemption gives a back end the full address of an approved verification, once, in exchange for a proof or a reference. A browser
-// carries the proof to the back end; the hosted page adds the reference to the URL to which it returns the person. Package api calls
-// Redeem, and package page NewReference.
+// brings the proof to the back end. The hosted page instead adds a reference to the URL to which it returns the person. Package api calls
+// Redeem; package page calls NewReference.
 package redemption
 
 import (

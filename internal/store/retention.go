@@ -43,8 +43,8 @@ func (e StorageStatus) Until() time.Time {
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-// DueBefore returns the instant before which rows are due for deletion if they are kept for age. If age is 0 or negative it returns 1970,
-// so that no row is due.
+// DueBefore returns the time before which rows are due for deletion if they are kept for age: now minus age and MaxLife. If age is 0 or
+// negative, it returns 1970, so that no row is due.
 func DueBefore(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()

@@ -44,7 +44,7 @@ func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decisio
 		asked := s.Now()
 		at := func() time.Time { return d.At.Add(s.Now().Sub(asked)) }
 		var err error
-		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestWindow()+wholeTime, d.Clock, at, chain)
+		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestRecipientWindow()+wholeTime, d.Clock, at, chain)
 		if err != nil {
 			s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
 			state = ""

@@ -249,8 +249,8 @@ func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	return r
 }
 
-// splitFailedChecksRule removes the rule of withFailedChecksRule from a decision. longer: the app's bound on failed checks is reached, so a
-// new code is longer.
+// splitFailedChecksRule removes from d the rule that withFailedChecksRule added. longer reports whether that rule's limit is reached: a new
+// code is then longer.
 func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
 	i := slices.IndexFunc(d.Rules, ofChecks)

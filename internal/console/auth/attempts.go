@@ -130,7 +130,7 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// clientNetwork returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
-func clientNetwork(c echo.Context) string {
+// clientPrefix returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
+func clientPrefix(c echo.Context) string {
 	return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none")
 }

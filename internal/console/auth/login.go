@@ -67,7 +67,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c))
+		a.logger.WarnContext(ctx, "login failed", "network", clientPrefix(c))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
 	action := ActionLogin
@@ -110,7 +110,7 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	attacked := rule.Name == ruleAccount || rule.Name == ruleAccountDay
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
-	ctx, where := c.Request().Context(), clientNetwork(c)
+	ctx, where := c.Request().Context(), clientPrefix(c)
 	switch {
 	case due && attacked:
 		a.logger.ErrorContext(ctx, "login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+

@@ -90,7 +90,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*stateLife); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientNetwork(c), "error", err)
+		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.Provider.Client.Finish(ctx, kept.Attempt, c.QueryParams())
@@ -102,7 +102,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if !who.isSet() {
-		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientNetwork(c))
+		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.beginSession(c, who, s, ActionLogin); err != nil {
@@ -119,7 +119,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
-		"network", clientNetwork(c))
+		"network", clientPrefix(c))
 	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden

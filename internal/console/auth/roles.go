@@ -141,6 +141,6 @@ func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, e
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.Name, Role: string(w.Role), Network: clientNetwork(c), What: action, Outcome: store.AuditDone,
+		ID: id, Who: w.Name, Role: string(w.Role), Network: clientPrefix(c), What: action, Outcome: store.AuditDone,
 	}, err
 }
