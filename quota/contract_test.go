@@ -287,6 +287,19 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	}
 }
 
+// A bucket that a request only reads refuses no ID that was refunded in it.
+func TestAReadBucketRefusesNoID(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		read := sliding(Failures, 9, time.Hour)
+		req := request("again", perHour, read)
+		req.Buckets[Failures] = "rejected/ann"
+		must(t, w.Refund(t.Context(), "again", req.Buckets[Failures]))
+		d, err := w.Take(t.Context(), req)
+		must(t, err)
+		same(t, "admitted", d.Admitted, true)
+	})
+}
+
 // An ID that is admitted elsewhere after its refund counts: a tombstone keeps out what is not younger than itself.
 func TestAnEventAfterItsRefundCounts(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

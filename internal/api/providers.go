@@ -84,8 +84,8 @@ func readReport(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// receive is POST /v1/events/{name}. It answers 204 for all events of the provider, also for those of unknown messages and of no meaning
-// here, so that the provider does not send them again. While the database is away it answers 503, so that the provider does.
+// receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown messages and events that are ignored, so
+// that the provider does not send it again. While the database is away it answers 503, so that the provider does.
 func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {

@@ -22,7 +22,7 @@ type SecretSource struct {
 
 var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// Check implements document.checker.
+// Check implements document.checker. It also reads the secret from its source.
 func (s *SecretSource) Check(p *document.Mapping) {
 	switch {
 	case s.SecretEnv != "" && s.SecretFile != "":

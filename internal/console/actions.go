@@ -135,7 +135,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, note{Action: d.Name, Recipient: shown})
+			return a.showSend(c, http.StatusOK, s, note{Action: d.Name, FullRecipient: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
 	})
@@ -217,11 +217,11 @@ func (a *Console) personActionJSON(name string, do func(context.Context, support
 
 // note is what a send's page says about something that was done, or was not.
 type note struct {
-	Action    string
-	Done      string // in words
-	Problem   string
-	Recipient string // in full
-	Reason    string // as typed, when it was not done
+	Action        string
+	Done          string // in words
+	Problem       string
+	FullRecipient string // unmasked, after the action that shows it
+	Reason        string // as typed, when it was not done
 }
 
 // actionsFor returns the actions that a send's page offers an account.

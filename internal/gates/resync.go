@@ -21,7 +21,7 @@ func (g *Gate) RevertOverruled(ctx context.Context, s policy.Subject, id uuid.UU
 	begun store.Begun) (d quota.Decision, giveBack bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
-	if d.Clock = begun.Clock; d.Clock != store.LogClock {
+	if d.Clock = begun.NowClock; d.Clock != store.LogClock {
 		d.At = taken.At // begun.Now is at most a second after the database's time
 	}
 	states := taken.Rules
@@ -59,7 +59,7 @@ var errOtherClock = errors.New("gates: history on another clock")
 // refundAndWriteHistory refunds a send in the limiter and writes the database's history to it. Error: errOtherClock, or of the limiter.
 func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
 	begun store.Begun) (quota.Decision, error) {
-	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
+	if begun.NowClock != taken.Clock || begun.NowClock == store.LogClock {
 		return quota.Decision{}, errOtherClock
 	}
 	if err := g.Refund(ctx, string(id[:]), policy.CountedBuckets(s.Buckets())...); err != nil {

@@ -64,6 +64,7 @@ type fakeLog struct {
 	rows  map[uuid.UUID]store.Status // those that are there; nil: all are
 	reset map[string]bool            // sends that do not count
 	due   []store.Refund
+	lease time.Duration // for which refunds were taken
 }
 
 func (l *fakeLog) call(call string) error {
@@ -88,7 +89,8 @@ func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Se
 	return rows, nil
 }
 
-func (l *fakeLog) RefundsDue(context.Context, time.Duration, int) ([]store.Refund, error) {
+func (l *fakeLog) RefundsDue(_ context.Context, lease time.Duration, _ int) ([]store.Refund, error) {
+	l.lease = lease
 	return l.due, l.call("RefundsDue")
 }
 
@@ -203,6 +205,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r.gone = true
 	repeat()
 	r.asked("away", []string{"RefundsDue"})
+	servertest.Same(t, "lease", r.log.lease, r.Lease)
 	r.gone = false
 	repeat()
 	var told []string
@@ -372,6 +375,20 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s.asked("afterwards", []string{"TakeOver", "TakeOver"})
 	s.tick(t.Context())
 	s.asked("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver"})
+}
+
+// A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it later.
+func TestRejectionsAreRecordedAsFailures(t *testing.T) {
+	s := newIdle(t)
+	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}
+	want := fmt.Sprintf("failure %s %s", policy.FailuresBucket("shop", recipient.Email, send.Recipient), send.ID[:])
+	s.recordFailure(send)
+	s.wants("at once", want)
+	s.gone = true
+	s.recordFailure(send)
+	s.gone = false
+	s.stop()
+	s.wants("after the limiter was away", want)
 }
 
 // A stop tells the limiter what waits for it.

@@ -44,7 +44,7 @@ type card struct {
 }
 
 // Link returns the address of a view of the page.
-func (k *card) Link(v view) string { return k.Page.viewURL(v) }
+func (k *card) Link(v requestedView) string { return k.Page.viewURL(v) }
 
 // Title returns the browser's title for the card.
 func (k *card) Title() string {

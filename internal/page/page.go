@@ -122,7 +122,7 @@ func (u *Page) AppInURL() string {
 }
 
 // viewURL returns the URL of a view of the page.
-func (u *Page) viewURL(v view) string {
+func (u *Page) viewURL(v requestedView) string {
 	query := url.Values{}
 	if app := u.AppInURL(); app != "" {
 		query.Set("app", app)

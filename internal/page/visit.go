@@ -18,15 +18,15 @@ import (
 	"sendcode/quota"
 )
 
-// view says what a person wants to see instead of the card for the present state. The page's address has it; it contains nothing else.
-type view string
+// requestedView says what a person wants to see instead of the card for the present state. The page's address has it, and nothing else.
+type requestedView string
 
 const (
-	viewChange  view = "change"  // another address or number
-	viewCode    view = "code"    // the code, although a rule is spent
-	viewNew     view = "new"     // an empty field
-	viewInstead view = "instead" // the other channel, where nothing is known of whom to send to
-	viewOther   view = "other"   // the code that was sent over the other channel
+	viewChange  requestedView = "change"  // another address or number
+	viewCode    requestedView = "code"    // the code, although a rule is spent
+	viewNew     requestedView = "new"     // an empty field
+	viewInstead requestedView = "instead" // the other channel, where nothing is known of whom to send to
+	viewOther   requestedView = "other"   // the code that was sent over the other channel
 )
 
 // visit is one request for the page: it finds the card that is true now.
@@ -35,7 +35,7 @@ type visit struct {
 	ctx     context.Context
 	caller  verification.Caller
 	session session
-	view    view
+	view    requestedView
 	t       words // as they speak of the channel at hand
 	regions []string
 	known   bool                // the browser has tokens of earlier codes
@@ -44,7 +44,7 @@ type visit struct {
 
 // newVisit returns the visit of a request, with what the browser's cookie remembers.
 func (u *Page) newVisit(c echo.Context) *visit {
-	s, v := u.loadSession(c), view(c.QueryParam("view"))
+	s, v := u.loadSession(c), requestedView(c.QueryParam("view"))
 	if v == viewOther && s.Other.ID != "" {
 		s, v = s.onOtherChannel(), ""
 	}

@@ -105,8 +105,8 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	return Result(kind), nil
 }
 
-// sameRecipient reports whether the recipient that a provider names is the message's. The provider may write an address as
-// "Name <address>". If it names none, the result is true.
+// sameRecipient reports whether named, the recipient in a provider's event, is to. named may have the form "Name <address>"; an empty one
+// matches any recipient.
 func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true

@@ -138,14 +138,14 @@ type Send struct {
 	Reference      string
 	IP             string // client's network: /24 for IPv4, /48 for IPv6; only displayed
 	Status         Status
-	Reason         string // machine word. Failed, Unknown: why; Queued: why it was postponed
-	Attempt        int    // number of the current or last attempt; writes of earlier attempts change nothing
-	InDoubt        bool   // an earlier attempt ended without an outcome, so its message may have gone out
-	Counts         bool   // the recipient's rules count this send
-	RefundDue      bool   // the limiter has not yet confirmed the refund
-	TakenAt        time.Time
-	Clock          string
-	LoggedAt       time.Time
+	Reason         string    // machine word. Failed, Unknown: why; Queued: why it was postponed
+	Attempt        int       // number of the current or last attempt; writes of earlier attempts change nothing
+	InDoubt        bool      // an earlier attempt ended without an outcome, so its message may have gone out
+	Counts         bool      // the recipient's rules count this send
+	RefundDue      bool      // the limiter has not yet confirmed the refund
+	TakenAt        time.Time // when the limiter took it, on the clock Clock
+	Clock          string    // the name of that clock
+	LoggedAt       time.Time // when the row was written, on the database's clock
 	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
 	FinishedAt     time.Time // zero while in flight
 	Provider       string    // host of the mail server, or the carrier

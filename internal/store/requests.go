@@ -49,7 +49,7 @@ type Begun struct {
 	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the database's time
 	Now          time.Time     // admitted: Send.LoggedAt, on the database's clock; refused: At
 	// the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
-	Clock string
+	NowClock string
 }
 
 // Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.

@@ -122,8 +122,8 @@ func (p Result[F, R]) AddressWith(name, value string) string {
 	return Address(p.path, p.given, name, value)
 }
 
-// Address returns a list's address with the given parameters except the cursors (cursor and newer), and with one parameter set, or removed
-// if the value is empty. So it leads to the first page, unless that parameter is a cursor.
+// Address returns a list's address with the given parameters but without the cursors (cursor and newer), and sets the parameter name to
+// value. An empty value removes it. The address leads to the first page, unless name is a cursor.
 func Address(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {

@@ -221,7 +221,7 @@ func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.
 		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
+	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, NowClock: store.LogClock}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
@@ -229,12 +229,12 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	events, rejections []quota.Event) store.Begun {
 	return store.Begun{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now),
-		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, Clock: store.LogClock,
+		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.LogClock,
 	}
 }
 
 // refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked out.
 func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
 	at := decisionTime(in, now)
-	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, Clock: in.Send.Clock}
+	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
 }

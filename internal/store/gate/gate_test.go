@@ -53,7 +53,10 @@ func TestDecideOnALimitersClock(t *testing.T) {
 		"the same when the minute has passed":               {"redis", -time.Hour, row(0, time.Minute), true},
 		"another clock: by the log":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
 		"another clock: a minute by the log":                {"other", 0, row(0, time.Minute), true},
-		"a limiter set far ahead":                           {"redis", time.Hour, row(0, 0), false},
+		"no limiter: by the log, not by this process's clock": {store.LogClock, store.MaxClockSkew, CountedSend{
+			Clock: store.LogClock, TakenAt: now.Add(time.Microsecond - time.Minute), LoggedAt: now.Add(time.Microsecond - time.Minute),
+		}, false},
+		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
 	} {
 		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now, Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
 			t.Errorf("%s: admitted %v", name, d.Admitted)

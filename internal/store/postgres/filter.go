@@ -69,8 +69,9 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to c. Each is a row comparison: the columns must equal values (SQL with the parameters args), and
-// then come the filter's time or mark, if it has one. So an index on the columns and the time is read only between the two bounds.
+// addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id) with values (SQL with the parameters args)
+// and the filter's mark, or fewer columns if it has only a time or neither. As the columns then equal values, an index on them and the
+// time is read only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)

@@ -317,6 +317,6 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sql returns the statement with @now replaced by the SQL expression for the database's clock: that of the server, unless a test sets
-// another.
+// sql replaces @now in a statement by the SQL expression for the present time: the database server's, unless a test sets another
+// expression.
 func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }

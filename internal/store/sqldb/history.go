@@ -56,7 +56,8 @@ func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, e
 	return All(q, pastFields, CountedInBucketSQL, args)
 }
 
-// Rejected returns the rejected sends of the bucket's recipient that ended less than within ago.
+// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago; store.CountsAsRejected
+// says which those are.
 func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))

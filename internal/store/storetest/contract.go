@@ -12,7 +12,7 @@ import (
 
 // contract is what every database must do, by group. A case is named after its function, and gets an empty log.
 var contract = map[string][]func(t *testing.T, f *Fixture){
-	"begin": {beginWrites, onlyBucketsSendsCount, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
+	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
 	"join": {joins},
 	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce,

@@ -37,7 +37,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
 		DueAt: f.Now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
 	}
-	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, Clock: store.LogClock})
+	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.LogClock})
 	Equal(t, "row", f.Row(t, s.ID), s)
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
@@ -56,6 +56,15 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "signup" })) // shares login's policy
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"gift", "new"} }))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
+}
+
+// A send counts for as long as it is younger than the window on the limiter's clock, although its row is older.
+func youngerByTheLimiter(t *testing.T, f *Fixture) {
+	rule := WithRules(Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, rule, TakenAt("redis", Epoch)))
+	f.Pass(time.Hour + store.MaxClockSkew - 2*time.Microsecond)
+	f.Refuse(t, f.Intent(1, rule, TakenAt("redis", Epoch.Add(time.Hour-time.Microsecond))))
+	f.Admit(t, f.Intent(1, rule, TakenAt("redis", Epoch.Add(time.Hour))))
 }
 
 func repeatedBegin(t *testing.T, f *Fixture) {
