@@ -287,6 +287,20 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	}
 }
 
+// An ID that is as old as the window is taken anew.
+func TestAnIDCountsForItsWindow(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("again", perHour)
+		w.pass(time.Minute)
+		w.take(perHour)
+		w.pass(59*time.Minute - µs)
+		same(t, "used while it counts", w.takeID("again", perHour).Rules[0].Used, 2)
+		w.pass(µs)
+		w.takeID("again", perHour)
+		same(t, "used when it was taken anew", w.peek(perHour).Rules[0].Used, 2)
+	})
+}
+
 // A bucket that a request only reads refuses no ID that was refunded in it.
 func TestAReadBucketRefusesNoID(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -97,3 +97,15 @@ func TestLongestAndOfScope(t *testing.T) {
 	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)
 }
+
+// An event in the future, as after the clock was set back, is as old as one of now.
+func TestEvaluateBoundsTheWait(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	d := Evaluate([]Rule{sliding(Recipient, 1, time.Hour)}, map[Scope][]Event{Recipient: {{"early", now.Add(time.Minute)}}}, now)
+	same(t, "wait", d.RetryAfter(), time.Hour)
+}
+
+// Rules by a month keep what is 31 days old.
+func TestKeepOfAMonth(t *testing.T) {
+	same(t, "keep", Rule{Per: Month, Limit: 1}.Keep(), 31*24*time.Hour)
+}

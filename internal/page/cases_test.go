@@ -41,7 +41,7 @@ type cardCase struct {
 		Refused bool        // more was asked for
 		Note    string      // what the last act came to
 		Tries   int         // left; 0: all of them
-		Screen  view
+		Screen  requestedView
 		Known   bool // the browser
 	}
 	Card drawn

@@ -39,6 +39,22 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered, 5*time.Second)
 }
 
+// A known lockout of the caller's class refuses a resend only if the verification that it names is of that class too.
+func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
+	s := Service{Parts: Parts{Now: func() time.Time { return seenAt }}}
+	to, err := recipient.Parse(recipient.Email, "ana@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := asked{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, class: store.SecretKey, joinClass: store.UnknownBrowser}
+	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
+	servertest.Same(t, "a new code", s.cachedLockout(a), time.Hour)
+	a.join = "v1"
+	servertest.Same(t, "a resend of another class", s.cachedLockout(a), 0)
+	a.joinClass = store.SecretKey
+	servertest.Same(t, "a resend of the same class", s.cachedLockout(a), time.Hour)
+}
+
 // There is room for so many, and what is no longer of use makes room.
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts

@@ -186,6 +186,21 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	}
 }
 
+// Of two checks of one recipient in a batch, the second is decided after the first was written, or both would pass the bound on tries.
+func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
+	f, log, _ := betweenFixture(t)
+	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }
+	for tries := 19; tries > 0; tries -= 5 { // one is left
+		id := open()
+		for range min(tries, 5) {
+			storetest.Must(log.Check(t.Context(), storetest.Wrong(id)))(t)
+		}
+	}
+	two := []*checking{checked(storetest.Wrong(open())), checked(storetest.Wrong(open()))}
+	log.decideChecks(two)
+	storetest.Equal(t, "counted", []bool{two[0].Answer.Counted, two[1].Answer.Counted}, []bool{true, false})
+}
+
 // Checks take the locks on the tries of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
 	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)

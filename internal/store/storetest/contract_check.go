@@ -76,6 +76,9 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 	}), 1)
 	got := f.Code(t, v.ID)
 	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
+	done := f.Admit(t, f.Intent(1)).Verification
+	f.approve(t, done.ID)
+	Equal(t, "canceled after its approval", Must(f.Cancel(t.Context(), done.ID))(t), false)
 	late := f.Admit(t, f.Intent(2)).Verification
 	f.Pass(10 * time.Minute)
 	Equal(t, "canceled when it has just expired", Must(f.Cancel(t.Context(), late.ID))(t), false)
