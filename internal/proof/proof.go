@@ -82,13 +82,22 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return jwt.Signed(signer).Claims(jwtClaims{
+	// Package jwt would marshal the claims twice, which is a fifth of the time of a proof.
+	payload, err := json.Marshal(jwtClaims{
 		Claims: jwt.Claims{
 			Issuer: Issuer, Subject: f.Recipient, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
 		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
-	}).Serialize()
+	})
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
 }
 
 // ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by another key.
