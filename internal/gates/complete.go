@@ -21,6 +21,9 @@ import (
 // limiter, so they need no such time.
 const DoubtFor = 10 * time.Second
 
+// peekLife is for how long the waits of a peek may be told.
+const peekLife = 100 * time.Millisecond
+
 // Logged returns Request.Logged for a purpose: which policy each purpose has says in which of the recipient's buckets its sends count.
 func Logged(p policy.Purpose) map[quota.Scope]string {
 	return map[quota.Scope]string{quota.Recipient: p.Mapping, quota.Failures: ""}
@@ -51,18 +54,19 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 			g.logger.WarnContext(ctx, "could not write history to limiter", "error", err)
 		}
 	}
-	logged := quota.Evaluate(rules, events, d.At.Add(g.now().Sub(decided))).Rules
-	if limiterLacks(logged, statesInOrder(rules, d.Rules)) {
+	took := g.now().Sub(decided)
+	logged, limited := quota.Evaluate(rules, events, d.At.Add(took)).Rules, statesInOrder(rules, d.Rules)
+	if limiterLacks(logged, limited) {
 		g.rebuilds.Add(1)
 	}
-	// equal counts may be of different events
-	if slices.ContainsFunc(append(logged, d.Rules...), func(s quota.State) bool { return s.Used > 0 }) {
-		if both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek); err == nil {
-			if g.clocks.set(ahead) { // meanwhile: the history was written for the clock of before
-				return g.Peek(ctx, s)
-			}
+	if took > peekLife || !sameEvents(quota.Evaluate(rules, events, d.At).Rules, limited) {
+		both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
+		if err == nil {
 			d.Rules, d.At = both.Rules, both.At
 		}
+	}
+	if g.clocks.set(ahead) { // meanwhile: the history was written for the clock of before
+		return g.Peek(ctx, s)
 	}
 	d.Rules, d.Incomplete = stricter(slices.Clone(d.Rules), logged), nil
 	return d, nil
@@ -151,6 +155,17 @@ func limiterExceeds(logged, limited []quota.State) bool {
 		}
 	}
 	return false
+}
+
+// sameEvents reports whether the limiter and the database count the same events of every rule, of states at one instant: none, or one of the
+// same age. Of more events, equal counts and ages do not tell that all are the same.
+func sameEvents(logged, limited []quota.State) bool {
+	for i, l := range logged {
+		if l.Used != limited[i].Used || l.Used > 1 || l.Used == 1 && (l.Calendar() || l.ResetAfter != limited[i].ResetAfter) {
+			return false
+		}
+	}
+	return true
 }
 
 // limiterLacks reports whether the database has a higher count or a longer wait than the limiter for any rule, so that the limiter lacks an

@@ -88,7 +88,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			do   func() bool
 			want string
 		}{
-			{send, "Take Begin"}, {look, completed},
+			{send, "Take Begin"}, {look, "Peek HistoryAt Restore"}, // both have the one send
 			{look, "Peek"}, {look, "Peek"}, {send, "Take Begin"}, {look, "Peek"}, {send, "Take Begin"}, {look, "Peek"}, {send, "Take Begin"},
 			{send, "Take Begin"}, {func() bool { return !send() }, "Take"}, // the hour is full
 			{flush, ""}, {look, completed}, {look, completed}, // another send may be lost as well
@@ -139,6 +139,21 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 			r.Sleep(gates.DoubtFor)
 			r.WantQuota("when nothing is in doubt", r.QuotaAt(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
 			r.WantCounted("at the end", 1+earlier)
+		})
+	}
+}
+
+// Each gate has one send that the other lacks, and both count one.
+func TestALookCountsTheSendsOfBothGates(t *testing.T) {
+	for _, rule := range []quota.Rule{{Window: time.Hour}, {Per: quota.Day}, {Days: 2}} {
+		rule.Name, rule.Scope, rule.Limit = "only", quota.Recipient, 5
+		vtest.InBubbleWith(t, vtest.WithRules(rule), func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+			r.EmptyLimiter()
+			s := r.ReplicaOn(&interrupted{r.Store, func() { r.WantQuota("a look between the gates", r.QuotaAt(r.Svc), "[3]", 0) }},
+				r.MailServer, r.Carrier)
+			r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
 		})
 	}
 }
