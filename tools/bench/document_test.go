@@ -111,8 +111,8 @@ var reasons = map[string]string{
 	"202 of one caller":    "two round trips to Postgres, where the floor makes one: Go decides between them.",
 	"202 at half":          "two round trips, and processors that are busier than the floor's.",
 	"Postgres for":         "the look-ups of the second gate, and the rows of verification, send and outbox with their index entries.",
-	"the right code ÷ the fair": "the floor compares with a row that it finds by its key; a check authenticates, derives the code, judges the " +
-		"recipient's other checks and writes itself down.",
+	"the right code ÷ the fair": "a third of the program's time signs the proof; the rest authenticates, derives the code, judges " +
+		"the recipient's other checks and writes the check down.",
 	"takes of a limit": "each take is a script in Redis; bare HTTP asks no other process.",
 	"WAL":              "the index entries.",
 	"limiter ÷":        "the bare script touches no key; a decision reads and writes a sorted set for each bucket.",

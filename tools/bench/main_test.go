@@ -139,7 +139,7 @@ func (b *rig) isWhole(preface string, texts map[string]string) {
 	whole := document("# Performance\n\n"+kept+"\n"+rows, preface, "now", texts, titles)
 	parse(b.T, whole, titles)
 	for _, want := range []string{
-		"with fsync on", kept, rows, "0 honest requests were refused", "2 callers for 1 s.", ours, embedded, fairFloor, plainFloor, bareHTTP,
+		"with fsync on", kept, rows, "0 honest requests were refused", "2 callers for 1 s;", ours, embedded, fairFloor, plainFloor, bareHTTP,
 	} {
 		if !strings.Contains(whole, want) {
 			b.Errorf("%q is missing in:\n%s", want, whole)

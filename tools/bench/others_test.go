@@ -84,10 +84,14 @@ const settled = 3 * time.Second
 // measureOthers measures requests beside first sends. It shows what they cost; see summary for the rest.
 func (b *rig) measureOthers() string {
 	b.others = nil
+	var sends []run
 	for _, q := range others {
 		b.others = append(b.others, &entry{name: q.name, callers: b.unitCallers(), cells: []string{q.name}})
 	}
 	for round := range min(b.rounds, otherRounds) + 1 { // in the first one connections plan their statements
+		if r := b.sends(b.contender(ours), b.unitCallers(), b.length); round > 0 {
+			sends = append(sends, r)
+		}
 		var all [][]opened
 		for _, l := range lists {
 			all = append(all, b.open(b.contender(l.program), l.purpose, sendsFor(b.length)))
@@ -107,25 +111,19 @@ func (b *rig) measureOthers() string {
 			}
 		}
 	}
-	ofSend := func(name string) float64 { return b.otherCost(name) / costOf(runsOf(b.sent, ours, b.unitCallers())) }
-	b.goals.most("the right code ÷ a send", 1, ofSend(rightCheck), "")
-	b.goals.most("the right code ÷ the fair floor's", 1.7, b.otherCost(rightCheck)/b.otherCost(floorCheck), "")
+	of := func(name string) []run { return runsOf(b.others, name, b.unitCallers()) }
+	ofSend := func(runs []run) float64 { return ratio(runs, sends, costOfSend) }
+	b.goals.most("the right code ÷ a send", 1, ofSend(of(rightCheck)), "")
+	b.goals.most("the right code ÷ the fair floor's", 1.7, ratio(of(rightCheck), of(floorCheck), costOfSend), "")
 	for _, name := range []string{wrongCheck, wrongFrom, rightFrom} {
-		b.goals.most(name+" ÷ a send", 1.4, ofSend(name), "")
+		b.goals.most(name+" ÷ a send", 1.4, ofSend(of(name)), "")
 	}
-	b.goals.most("a look ÷ a send", .75, ofSend(look), "")
-	b.goals.most("the first look ÷ a look", 2.2, b.otherCost(firstLook)/b.otherCost(look), "")
-	b.goals.most("a resend ÷ a first send", 1.3, ofSend(resend), "")
+	b.goals.most("a look ÷ a send", .75, ofSend(of(look)), "")
+	b.goals.most("the first look ÷ a look", 2.2, ratio(of(firstLook), of(look), costOfSend), "")
+	b.goals.most("a resend ÷ a first send", 1.3, ofSend(of(resend)), "")
 	return table([]string{"processor time, µs"}, b.others, medians("the program", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
-		medians(inRedis, cpu(inRedis)), medians("all three ÷ a send", func(r run) float64 {
-			return costOfSend(r) / costOf(runsOf(b.sent, ours, b.unitCallers()))
-		})).String()
+		medians(inRedis, cpu(inRedis)), column{"all three ÷ a send", func(runs []run) string { return number(ofSend(runs)) }}).String()
 }
-
-// costOf is the processor time of the service and its servers for a request.
-func costOf(runs []run) float64 { return median(runs, costOfSend) }
-
-func (b *rig) otherCost(name string) float64 { return costOf(runsOf(b.others, name, b.unitCallers())) }
 
 // open has codes sent, and reads them.
 func (b *rig) open(c contender, purpose string, n int) []opened {
