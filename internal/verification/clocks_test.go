@@ -115,6 +115,25 @@ func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
 	})
 }
 
+// A history that is written to the limiter while its clock is set back counts from the wrong instants: it is read and written again.
+func TestWaitsAreTrueAfterAStepBackDuringALook(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		server.Flush()
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Restore" {
+				r.Limiter.Around(nil)
+				server.Step(-time.Hour)
+			}
+			return do()
+		})
+		r.WantQuota("a look", r.QuotaOf(""), "[0 4 9]", 50*time.Second)
+	})
+}
+
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
 func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
