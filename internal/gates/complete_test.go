@@ -158,6 +158,38 @@ func TestALookCountsTheSendsOfBothGates(t *testing.T) {
 	}
 }
 
+// The database was slow and counts the send from a later instant than the limiter did, which may have lost it meanwhile. What both
+// count from then on is the database's instant.
+func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			s := r.ReplicaOn(&interrupted{r.Store, func() {
+				if r.Sleep(3 * time.Second); lost {
+					r.EmptyLimiter()
+				}
+			}}, r.MailServer, r.Carrier)
+			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+			r.NoError(err)
+			wait := a.Quota.RetryAfter()
+			r.WantWait(r.Counted(), wait) // by the limiter alone
+			r.WantWait(r.QuotaAt(r.Svc), wait)
+			r.Sleep(wait)
+			r.SendTo(vtest.Ana)
+		})
+	}
+}
+
+// A send writes back what the limiter lost before it.
+func TestASendTeachesTheLimiter(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))))
+		r.WantCounted("after the second", 2)
+	})
+}
+
 // A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {

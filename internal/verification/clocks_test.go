@@ -134,6 +134,46 @@ func TestWaitsAreTrueAfterAStepBackDuringALook(t *testing.T) {
 	})
 }
 
+// An event that the limiter counts from a later instant, since its clock was set back, leaves when the database says.
+func TestAnAdmittedSendTellsWhenTheOldestLeaves(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(4 * time.Minute)
+		server.Step(-5 * time.Minute)
+		a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
+		r.NoError(err)
+		r.Want("until the oldest leaves", a.Quota.Rules[0].ResetAfter, 56*time.Minute)
+	})
+}
+
+// An event that the limiter counts from an earlier instant, since its clock was set ahead, is moved by the next send.
+func TestAnAdmittedSendMovesAnEventThatWouldLeaveTooEarly(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Minute)
+		server.Step(10 * time.Minute)
+		r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))))
+		r.WantWait(r.Counted(), 50*time.Minute)
+	})
+}
+
+// Failures, which the database has on its own clock, are written to the limiter by their ages.
+func TestFailuresAreTaughtOnTheLimitersClock(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		server.Step(time.Hour)
+		r.Limiter.Set(server)
+		r.FailSends(1)
+		server.Flush()
+		r.QuotaOf("")
+		r.Want("until the failure leaves", r.CountedFailures().ResetAfter, 24*time.Hour-time.Minute)
+	})
+}
+
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
 func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
