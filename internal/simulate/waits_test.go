@@ -57,7 +57,7 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
-			if row.LoggedAt.Sub(row.TakenAt) > tolerance { // the log was slow: it counts the send from later
+			if l.writtenLate(q.person, row) { // the log counts the send from later
 				early = store.CallTimeout
 			}
 		}
@@ -73,6 +73,18 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
 			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
 	}
+}
+
+// writtenLate reports whether the log may have written a send later than the limiter took it. After a step of the limiter's clock these two
+// instants are not comparable: then it reports whether the log was in trouble while the person asked for a code just before.
+func (l *ledger) writtenLate(p *person, row store.Send) bool {
+	if !l.steppedBy(row.LoggedAt) {
+		return row.LoggedAt.Sub(row.TakenAt) > tolerance
+	}
+	return slices.ContainsFunc(l.requests, func(q *request) bool {
+		ago := row.LoggedAt.Sub(q.began)
+		return q.person == p && q.kind == sending && q.logTrouble && ago > tolerance && ago < 2*store.CallTimeout
+	})
 }
 
 // mayLack reports whether a limiter that was away may lack a send: the send's process adds it within a tick, unless it died or does not
