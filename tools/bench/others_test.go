@@ -18,7 +18,7 @@ type opened struct {
 const otherRounds = 3
 
 // sendsFor is how many verifications are opened for a round: as many as callers may use in its time.
-func sendsFor(length time.Duration) int { return min(4000, max(100, int(2000*length.Seconds()))) }
+func sendsFor(length time.Duration) int { return min(10_000, max(100, int(5000*length.Seconds()))) }
 
 // Requests beside first sends, as the document names them.
 const (
