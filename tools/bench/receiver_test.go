@@ -69,13 +69,11 @@ func (r *receiver) collect(first, end int64) (mails []mail, err error) {
 	return mails, nil
 }
 
-// forget returns how many mails have come that were neither collected nor forgotten, and forgets them.
-func (r *receiver) forget() int {
+// forget forgets the mails that have come and were not collected.
+func (r *receiver) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.came)
 	clear(r.came)
-	return n
 }
 
 // took notes the final dot of a mail.
