@@ -96,12 +96,17 @@ func (g *goals) most(name string, bound, value float64, unit string) {
 }
 
 func (g *goals) judge(name, sign string, bound, value float64, unit string, met bool) {
-	result := "met"
 	if !met {
-		result = "missed"
 		g.missed = append(g.missed, name)
 	}
-	g.add(name, sign+number(bound)+unit, number(value)+unit, result)
+	g.add(name, sign+number(bound)+unit, number(value)+unit, verdict(met))
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "missed"
 }
 
 // reasons say why goals are missed, by how their names begin.

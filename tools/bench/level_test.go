@@ -17,8 +17,8 @@ func (b *rig) measureLevel() string {
 
 // measureHour does it with autovacuum, for as long as is asked.
 func (b *rig) measureHour() string {
-	_, _, text := b.afterLoad(b.hour)
-	return text + " Goals: at least 0.90, at most 1.10.\n"
+	sends, cost, text := b.afterLoad(b.hour)
+	return text + " Goals: at least 0.90, at most 1.10: " + verdict(sends >= .9 && cost <= 1.1) + ".\n"
 }
 
 // costOfSend is the processor time of the service and its servers, without that of the callers.
