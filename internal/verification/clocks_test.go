@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
@@ -134,29 +135,32 @@ func TestWaitsAreTrueAfterAStepBackDuringALook(t *testing.T) {
 	})
 }
 
-// An event that the limiter counts from a later instant, since its clock was set back, leaves when the database says.
-func TestAnAdmittedSendTellsWhenTheOldestLeaves(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) {
+// sendAfterStep sends, and once more after a step of the limiter's clock, under one rule of an hour.
+func sendAfterStep(t *testing.T, limit int, wait, step time.Duration, check func(*vtest.Rig, verification.Answer)) {
+	t.Helper()
+	rule := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: limit, Window: time.Hour}
+	vtest.InBubbleWith(t, vtest.WithRules(rule), func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
 		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
-		r.Sleep(4 * time.Minute)
-		server.Step(-5 * time.Minute)
+		r.Sleep(wait)
+		server.Step(step)
 		a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 		r.NoError(err)
+		check(r, a)
+	})
+}
+
+// An event that the limiter counts from a later instant, since its clock was set back, leaves when the database says.
+func TestAnAdmittedSendTellsWhenTheOldestLeaves(t *testing.T) {
+	sendAfterStep(t, 5, 4*time.Minute, -5*time.Minute, func(r *vtest.Rig, a verification.Answer) {
 		r.Want("until the oldest leaves", a.Quota.Rules[0].ResetAfter, 56*time.Minute)
 	})
 }
 
 // An event that the limiter counts from an earlier instant, since its clock was set ahead, is moved by the next send.
 func TestAnAdmittedSendMovesAnEventThatWouldLeaveTooEarly(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
-		server := vtest.NewFakeRedis("redis")
-		r.Limiter.Set(server)
-		r.SendTo(vtest.Ana)
-		r.Sleep(10 * time.Minute)
-		server.Step(10 * time.Minute)
-		r.NoError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))))
+	sendAfterStep(t, 2, 10*time.Minute, 10*time.Minute, func(r *vtest.Rig, _ verification.Answer) {
 		r.WantWait(r.Counted(), 50*time.Minute)
 	})
 }
