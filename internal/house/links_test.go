@@ -55,23 +55,6 @@ func markdown(t *testing.T) (paths []string) {
 	return paths
 }
 
-// maxWords is how many words all documents may have, but for the essays EXACT-QUOTAS and SIX-LIMITERS: who adds some takes others out.
-const maxWords = 14000
-
-func TestDocumentsAreShort(t *testing.T) {
-	words := 0
-	for _, path := range markdown(t) {
-		base := filepath.Base(path)
-		if dir := filepath.Dir(path); dir != "." && dir != "docs" && dir != "docs/decisions" || strings.HasPrefix(base, "EXACT-") || strings.HasPrefix(base, "SIX-") {
-			continue
-		}
-		words += len(strings.Fields(readFile(t, path)))
-	}
-	if words < 5000 || words > maxWords {
-		t.Errorf("the documents have %d words, want at most %d", words, maxWords)
-	}
-}
-
 // hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
 func hasHeading(text, anchor string) bool {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {

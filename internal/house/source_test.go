@@ -56,19 +56,6 @@ func TestNoInit(t *testing.T) {
 	})
 }
 
-func TestFoldersAndFilesAreSmall(t *testing.T) {
-	files := map[string]int{}
-	check(t, "is longer than 400 lines; divide it by what it is about", func(s source) bool {
-		files[s.pkg]++
-		return s.lines > maxLines
-	})
-	for folder, n := range files {
-		if n > maxFiles {
-			t.Errorf("%s has %d files: make another package of what it does beside its one idea", folder, n)
-		}
-	}
-}
-
 // check complains about every file that breaks a rule.
 func check(t *testing.T, complaint string, breaks func(source) bool) {
 	t.Helper()

@@ -162,8 +162,3 @@ var sleepers = map[string]string{
 	"internal/simulate/happen_test.go":              "in a bubble, where time is virtual",
 	"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",
 }
-
-const (
-	maxLines = 400 // of a file: longer ones are hard to hold in the head
-	maxFiles = 40  // Go files of a folder, tests among them
-)

@@ -1,7 +1,6 @@
 package house
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -23,8 +22,6 @@ type source struct {
 	name    string // relative to the root, with slashes
 	pkg     string // the directory of name
 	test    bool
-	lines   int
-	code    int // lines that are neither empty nor a comment
 	imports []string
 	file    *ast.File
 }
@@ -87,12 +84,7 @@ func read(root, file string) (source, error) {
 	name = filepath.ToSlash(name)
 	s := source{
 		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
-		lines: bytes.Count(text, []byte{'\n'}), file: parsed,
-	}
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
-			s.code++
-		}
+		file: parsed,
 	}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
