@@ -57,7 +57,7 @@ func (g *Gate) CompleteFromLog(ctx context.Context, s policy.Subject, d quota.De
 	took := g.now().Sub(decided)
 	logged, limited := quota.Evaluate(rules, events, d.At.Add(took)).Rules, statesInOrder(rules, d.Rules)
 	if limiterLacks(logged, limited) {
-		g.rebuilds.Add(1)
+		g.countRebuild()
 	}
 	if took > peekLife || !sameEvents(quota.Evaluate(rules, events, d.At).Rules, limited) {
 		both, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek)
@@ -130,7 +130,9 @@ func (g *Gate) MergeAdmitted(ctx context.Context, s policy.Subject, taken quota.
 	logged := quota.Evaluate(rules, events, begun.At).Rules
 	if slow || limiterLacks(logged, statesInOrder(rules, taken.Rules)) {
 		if synced, err := g.writeHistory(ctx, s, taken, begun, counted); err == nil {
-			taken.Rules = synced.Rules
+			if taken.Rules = synced.Rules; !slow {
+				g.countRebuild()
+			}
 		} else {
 			g.logger.WarnContext(ctx, "could not write history to limiter", "error", err)
 		}

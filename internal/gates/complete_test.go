@@ -286,8 +286,50 @@ func TestRebuildsAreCounted(t *testing.T) {
 		r.EmptyLimiter()
 		r.SendTo(vtest.Ana)
 		count()
-		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 1 2]")
+		r.EmptyLimiter()
+		r.RefuseTo(vtest.Ana) // by the database
+		count()
+		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 1 2 3]")
 	})
+}
+
+// A gate that is slow, or that did not answer, has lost nothing: no rebuild is counted, since an alert says that the limiter loses events.
+func TestASlowGateIsNoLoss(t *testing.T) {
+	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
+		"the limiter": func(r *vtest.Rig) *vtest.Service {
+			r.Limiter.Around(func(_ context.Context, _ string, do func() error) error {
+				r.Sleep(1200 * time.Millisecond)
+				return do()
+			})
+			return r.Svc
+		},
+		"the database": func(r *vtest.Rig) *vtest.Service {
+			return r.ReplicaOn(&interrupted{r.Store, func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
+		},
+		"the limiter, at times": func(r *vtest.Rig) *vtest.Service { // the database counts what the limiter does not know
+			failed := false
+			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				if call == "Record" || call == "Restore" || call == "Take" && !failed {
+					failed = failed || call == "Take"
+					return quota.ErrUnavailable
+				}
+				return do()
+			})
+			return r.Svc
+		},
+	} {
+		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+			s := slow(r)
+			for range 3 {
+				r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
+				r.Sleep(2 * time.Second)
+				r.QuotaAt(s)
+			}
+			if n := s.Rebuilder.Rebuilds(); n != 0 {
+				t.Errorf("%s is slow: %d rebuilds are counted", name, n)
+			}
+		})
+	}
 }
 
 // Two purposes have policies of their own; for five seconds a mistake maps one to the other's. Its sends count there while it lasts, and no

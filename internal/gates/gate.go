@@ -68,8 +68,17 @@ type Gate struct {
 	clocks    *clocks
 }
 
-// Rebuilds returns how many histories of the database were written to the limiter since the start, because it had lost events.
+// Rebuilds returns how many histories of the database were written to the limiter since the start because it had lost events, although it
+// answered every call.
 func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
+
+// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within the last DoubtFor: then the limiter may
+// lack what it was not told.
+func (g *Gate) countRebuild() {
+	if g.now().Add(-DoubtFor).UnixMicro() >= g.awayUntil.Load() {
+		g.rebuilds.Add(1)
+	}
+}
 
 // New makes a gate from a limiter and a database.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {

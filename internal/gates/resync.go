@@ -65,7 +65,11 @@ func (g *Gate) refundAndWriteHistory(ctx context.Context, s policy.Subject, id u
 	if err := g.Refund(ctx, string(id[:]), policy.CountedBuckets(s.Buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
-	return g.writeHistory(ctx, s, taken, begun, begun.History)
+	d, err := g.writeHistory(ctx, s, taken, begun, begun.History)
+	if err == nil && len(begun.History) > 0 {
+		g.countRebuild()
+	}
+	return d, err
 }
 
 // writeHistory writes the database's counted events and failures to the limiter, and returns the limiter's states after that.
@@ -81,9 +85,6 @@ func (g *Gate) writeHistory(ctx context.Context, s policy.Subject, taken quota.D
 	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.LongestRecipientWindow(), Events: history, DoubtFor: DoubtFor}
 	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
-	}
-	if len(history) > 0 {
-		g.rebuilds.Add(1)
 	}
 	if err := g.RecordFailures(ctx, s.Failures(), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err

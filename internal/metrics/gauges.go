@@ -48,11 +48,11 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of the recipients whose history was written from the database into the limiter.
+// RegisterRebuilds adds a counter of the histories that were written from the database to the limiter because that had lost events.
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
-		Help: "Histories of recipients written from the database to the limiter, which may have lost them.",
+		Help: "Histories of recipients written from the database to the limiter, which lacked events although it had answered.",
 	}, func() float64 { return float64(n()) })
 }
 

@@ -48,6 +48,27 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 	})
 }
 
+// The metrics tell a refusal by the limiter from one by the database that overruled it, which says that the limiter lost events, and from
+// one by the database while the limiter did not answer, which says nothing of that.
+func TestRefusalsAreCountedByGate(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		seen := r.Observe()
+		r.SendTo(vtest.Ana)
+		for outcome, before := range map[string]func(){
+			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() }, "refused_by_database_alone": r.LoseLimiter,
+		} {
+			before()
+			r.RefuseTo(vtest.Ana)
+			if n := seen.Take("decided " + outcome + " minute"); n != 1 {
+				t.Errorf("%s is counted %d times", outcome, n)
+			}
+			r.EmptyLimiter()
+			r.Sleep(2 * time.Second)
+			r.QuotaAt(r.Svc) // the limiter has the send again
+		}
+	})
+}
+
 // A request that is refused with a 422, since codes are not sent there, has a row: by the recipient and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {

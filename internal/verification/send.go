@@ -219,7 +219,11 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
-	return s.refusalAnswer(ctx, a, d, "refused_by_database")
+	outcome := "refused_by_database"
+	if taken.Clock == store.LogClock {
+		outcome = "refused_by_database_alone"
+	}
+	return s.refusalAnswer(ctx, a, d, outcome)
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.

@@ -67,7 +67,8 @@ type Prover interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database, unavailable
+	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had admitted it), refused_by_database_alone,
+	// unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	Observed(channel recipient.Channel, app, rule string)   // an observing rule would have refused a send
 	Checked(channel recipient.Channel, app, outcome string) // outcome: approved, wrong, ended, locked_out, refused

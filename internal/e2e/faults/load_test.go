@@ -85,7 +85,7 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 // logNeeded reports whether the log had to decide where the limiter did not, or did not know enough.
 func logNeeded(s *apptest.Stack) bool {
 	for i := range s.Replicas {
-		for _, outcome := range []string{"refused_by_database", "admitted_by_database_alone"} {
+		for _, outcome := range []string{"refused_by_database", "refused_by_database_alone", "admitted_by_database_alone"} {
 			m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`)
 			if m != "" && m != "0" {
 				return true

@@ -126,7 +126,9 @@ func (o *Observed) count(line ...any) {
 }
 
 // Decided implements verification.Observer.
-func (o *Observed) Decided(recipient.Channel, string, string, string) {}
+func (o *Observed) Decided(_ recipient.Channel, _, outcome, rule string) {
+	o.count("decided", outcome, rule)
+}
 
 // Observed implements verification.Observer.
 func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
