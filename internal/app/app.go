@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sendcode/internal/api"
@@ -66,6 +67,7 @@ type App struct {
 	page     *page.Page             // nil when it is off
 	mails    *message.Renderer
 	metrics  *metrics.Metrics
+	settings atomic.Pointer[string] // the hash of those in force
 
 	listeners []*listener
 	failed    chan error    // what ended a listener's server

@@ -25,7 +25,9 @@ import (
 
 // observeParts adds the metrics of what the service works with. front has all its routes.
 func (a *App) observeParts(front *echo.Echo) {
-	a.metrics.RegisterBuild()
+	a.metrics.RegisterBuild(Version())
+	a.hashSettings(a.cfg)
+	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
 	a.metrics.RegisterBacklog(a.log.Backlog)
 	a.metrics.RegisterPools(a.pools)
 	if a.cfg.DatabaseURL == "" {
@@ -45,6 +47,12 @@ func (a *App) observeParts(front *echo.Echo) {
 		}
 	}
 	a.initApps(a.cfg)
+}
+
+// hashSettings keeps the hash of the settings in force, for the metrics.
+func (a *App) hashSettings(cfg config.Config) {
+	hash := cfg.Hash()
+	a.settings.Store(&hash)
 }
 
 // initApps creates the counters of each app.

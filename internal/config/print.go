@@ -1,7 +1,11 @@
 package config
 
 import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -70,6 +74,21 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
+// Hash returns 12 hexadecimal digits that differ where the settings do: of YAML without the comment on secrets, and without the addresses
+// and the directory of this replica alone. A key that is derived from the index key keeps others from trying out values.
+func (c Config) Hash() string {
+	shown := c
+	shown.Addr, shown.AdminAddr, shown.DebugAddr, shown.DataDir = "", "", "", ""
+	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
+	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
+	if err != nil { // the length is right
+		return ""
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
+}
+
 // Format prints YAML by every verb, so that a Config that is printed shows no secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.YAML())) }
 
@@ -79,10 +98,12 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.YAML()) }
 // MarshalText keeps passwords of URLs out of JSON.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
 
+const secretsIntro = "# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n"
+
 // secretsComment returns a comment that says which secrets are set.
 func (c Config) secretsComment() string {
 	var b strings.Builder
-	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
+	b.WriteString(secretsIntro)
 	missing := c.missingSecrets()
 	all, _ := document.Fields(reflect.ValueOf(&c.Secrets).Elem())
 	for _, f := range all {

@@ -32,6 +32,33 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): stillMasked})
 }
 
+// The hash of settings differs where a setting or the index key does; not by secrets, whose differences show elsewhere, nor by what each
+// replica has for itself.
+func TestHashOfSettings(t *testing.T) {
+	const file = "policies: {b: [{name: x, scope: ip, limit: 1, window: 1h}], a: [{name: x, scope: ip, limit: 2, window: 1h}]}\n"
+	index, other := "SENDCODE_INDEX_KEY="+NewIndexKey(), "SENDCODE_INDEX_KEY="+NewIndexKey()
+	want := must(t, file, index).Hash()
+	if len(want) != 12 {
+		t.Errorf("the hash is %q", want)
+	}
+	for what, same := range map[string]Config{
+		"read again": must(t, file, index), "an address": must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\ndebug_addr: 127.0.0.1:7\n", index),
+		"a directory": must(t, file+"data_dir: /x\n", index), "a secret": must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"),
+	} {
+		if got := same.Hash(); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	for what, differs := range map[string]Config{
+		"a rule": must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index), "retention": must(t, file+"retention: 900h\n", index),
+		"Redis": must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), "the index key": must(t, file, other),
+	} {
+		if got := differs.Hash(); got == want {
+			t.Errorf("%s: the hash is the same", what)
+		}
+	}
+}
+
 // What can be written in several ways is printed in one.
 func TestWaysToWrite(t *testing.T) {
 	for yaml, printed := range map[string]string{

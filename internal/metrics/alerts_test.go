@@ -31,6 +31,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m := New()
 	m.RegisterLimiter(nil)
+	m.RegisterSettings(nil)
 	m.RegisterRebuilds(func() int64 { return 0 })
 	m.RegisterClocks(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
@@ -108,10 +109,11 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 }
 
 // firing is what has happened when an alert fires: series of 15 s steps, in which nothing is wrong until quiet. fires 0: it never does.
+// ended: the alert does not fire any more; 0: that is not tested.
 type firing struct {
-	alert        string
-	quiet, fires time.Duration
-	series       map[string]string
+	alert               string
+	quiet, fires, ended time.Duration
+	series              map[string]string
 }
 
 // Each alert is quiet until the first event, then fires for it: promtool runs the rules on made-up series. Counters begin at 0, as the
@@ -122,51 +124,76 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	sent := func(channel string) string {
 		return `sendcode_send_seconds_count{outcome="sent",app="a",channel="` + channel + `"}`
 	}
+	tried := func(class string) string {
+		return `sendcode_delivery_attempt_seconds_count{channel="email",server="mx:25",class="` + class + `"}`
+	}
+	const lost, overruled = `sendcode_limiter_rebuilds_total`, `sendcode_requests_total{outcome="refused_by_database"}`
+	const tookRedis, askedRedis = `sendcode_redis_seconds_sum{call="evalsha"}`, `sendcode_redis_seconds_count{call="evalsha"}`
 	cases := []firing{
-		{"SendcodeDown", 2 * m, 5 * m, map[string]string{`up{job="sendcode"}`: up}},
-		{"SendcodeDown", 1 * m, 3 * m, map[string]string{`up{job="other"}`: stays}},
-		{"SendcodeNothingIsSent", 2 * m, 4 * m, map[string]string{`sendcode_database_writable`: up}},
-		{"SendcodeUnavailable", 2 * m, soon, map[string]string{
+		{"SendcodeDown", 2 * m, 5 * m, 0, map[string]string{`up{job="sendcode"}`: up}},
+		{"SendcodeDown", 1 * m, 3 * m, 0, map[string]string{`up{job="other"}`: stays}},
+		{"SendcodeNothingIsSent", 2 * m, 4 * m, 0, map[string]string{`sendcode_database_writable`: up}},
+		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
 			`sendcode_requests_total{outcome="unavailable"}`: down, `sendcode_requests_total{outcome="admitted"}`: "0+2x400"}},
-		{"SendcodeUnavailable", 2 * m, soon, map[string]string{
+		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
 			`sendcode_http_request_seconds_count{route="/v1/proofs/redeem",status="5xx"}`: down,
 			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`: "0+2x400"}},
-		{"SendcodeUnavailable", 20 * m, 0, map[string]string{
+		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
 			`sendcode_requests_total{outcome="unavailable"}`: down, `sendcode_requests_total{outcome="admitted"}`: "0+90x400"}},
-		{"SendcodeSendsWait", 3 * m, 4 * m, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400", sent("email"): stays}},
-		{"SendcodeSendsWait", 20 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
-		{"SendcodeSendsLate", 2 * m, 6 * m, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
-		{"SendcodeAllServersAway", 4 * m, 6 * m, map[string]string{
+		{"SendcodeSendsWait", 3 * m, 4 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400", sent("email"): stays}},
+		{"SendcodeSendsWait", 20 * m, 0, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeSendsLate", 2 * m, 6 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
+		{"SendcodeAllServersAway", 4 * m, 6 * m, 0, map[string]string{
 			`sendcode_mail_server_up{server="a",order="1"}`: up, `sendcode_mail_server_up{server="b",order="2"}`: "1+0x16 0+0x400"}},
-		{"SendcodeAllServersAway", 2 * m, 4 * m, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
-		{"SendcodeServerSetAside", 10 * m, 13 * m, map[string]string{
+		{"SendcodeAllServersAway", 2 * m, 4 * m, 0, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeServerSetAside", 10 * m, 13 * m, 0, map[string]string{
 			`sendcode_mail_server_up{server="a",order="1"}`: up, `sendcode_mail_server_up{server="b",order="2"}`: "1+0x400"}},
-		{"SendcodeServerSetAside", 10 * m, 13 * m, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
-		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
-		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, map[string]string{
+		{"SendcodeServerSetAside", 10 * m, 13 * m, 0, map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
+		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0, map[string]string{
 			`node_filesystem_avail_bytes{mountpoint="/var/lib/postgresql"}`: "50+0x8 9+0x400", `node_filesystem_size_bytes{mountpoint="/var/lib/postgresql"}`: "100+0x400"}},
-		{"SendcodeClocksApart", 2 * m, 5 * m, map[string]string{`sendcode_limiter_clock_ahead_seconds`: "0+0x8 -2+0x400"}},
-		{"SendcodeGuessing", 10 * m, 20 * m, map[string]string{
+		{"SendcodeClocksApart", 2 * m, 5 * m, 0, map[string]string{`sendcode_limiter_clock_ahead_seconds`: "0+0x8 -2+0x400"}},
+		{"SendcodeGuessing", 10 * m, 20 * m, 0, map[string]string{
 			`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", `sendcode_checks_total{outcome="approved"}`: "0+1x400"}},
-		{"SendcodeAppUnderAttack", 2 * m, soon, map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
-		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, map[string]string{sent("email"): "0+0x8 0+5x400", `sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
-		{"SendcodeSendsFail", 10 * m, 20 * m, map[string]string{
+		{"SendcodeAppUnderAttack", 2 * m, soon, 0, map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
+		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, map[string]string{sent("email"): "0+0x8 0+5x400", `sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
+		{"SendcodeSendsFail", 10 * m, 20 * m, 0, map[string]string{
 			sent("email"): "0+1x400", `sendcode_send_seconds_count{outcome="failed",app="a",channel="email"}`: "0+0x8 0+2x400"}},
-		{"SendcodeUnknownSends", 2 * m, soon, map[string]string{`sendcode_send_seconds_count{outcome="unknown",app="a",channel="email"}`: "0+0x8 6+0x400"}},
-		{"SendcodeDatabaseSlow", 2 * m, 7 * m, map[string]string{
+		// The servers refuse from 2 minutes on; a page comes within two minutes more.
+		{"SendcodeSendsRefused", 2 * m, 3 * m, 0, map[string]string{tried("accepted"): "0+90x8 720+0x400", tried("rejected"): "0+0x8 0+90x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, map[string]string{tried("accepted"): "0+3x8 24+0x400", tried("rejected"): "0+0x8 0+3x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, map[string]string{tried("accepted"): "0+100x8 800+19x400", tried("rejected"): "0+0x8 0+81x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 0, map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 21+0x400"}},
+		{"SendcodeSendsRefused", 2 * m, soon, 8 * m, map[string]string{tried("accepted"): "0+0x20 0+5x400", tried("rejected"): "0+0x8 0+10x12 120+0x400"}},
+		{"SendcodeSendsRefused", 10 * m, 0, 0, map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 20+0x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, map[string]string{tried("accepted"): stays, tried("rejected"): "0+0x8 0+2.5x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, map[string]string{tried("accepted"): "0+100x8 800+21x400", tried("rejected"): "0+0x8 0+79x400"}},
+		{"SendcodeSendsRefused", 10 * m, 0, 0, map[string]string{ // a replica that just started is counted from its start
+			tried("accepted"): "_x8 0+100x400", tried("rejected"): "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, map[string]string{tried("accepted"): "_x8 0+0x400", tried("rejected"): "_x8 0+20x400"}},
+		{"SendcodeSendsRefused", 20 * m, 0, 0, map[string]string{ // mistyped addresses among many, and greylisting
+			tried("accepted"): "0+100x400", tried("rejected"): "0+30x400", tried("temporary"): "0+900x400"}},
+		{"SendcodeUnknownSends", 2 * m, soon, 0, map[string]string{`sendcode_send_seconds_count{outcome="unknown",app="a",channel="email"}`: "0+0x8 6+0x400"}},
+		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_statement_seconds_sum{kind="begin"}`: "0+0.1x8 1+6x400", `sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
-		{"SendcodeLimiterSlow", 2 * m, 7 * m, map[string]string{
+		{"SendcodeLimiterSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_redis_seconds_sum{call="pipeline"}`: "0+0.01x8 0.1+3x400", `sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
-		{"SendcodeLimiterAway", 5 * m, 8 * m, map[string]string{`sendcode_limiter_up`: up}},
-		{"SendcodeLimiterForgets", 2 * m, soon, map[string]string{`sendcode_limiter_rebuilds_total`: "0+0x8 30+0x400"}},
-		{"SendcodePrefixPaused", 2 * m, soon, map[string]string{`sendcode_prefixes_paused`: once}},
-		{"SendcodeSpendCapReached", 2 * m, soon, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
-		{"SendcodeLoginAttacked", 2 * m, soon, map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
-		{"SendcodeConfigRejected", 2 * m, soon, map[string]string{`sendcode_config_reloads_total{outcome="rejected"}`: once}},
-		{"SendcodeRoomForRows", 30 * m, 70 * m, map[string]string{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
-		{"SendcodeDeletionLate", 30 * m, 70 * m, map[string]string{`sendcode_retention_due_rows`: once}},
-		{"SendcodeEventsLost", 2 * m, soon, map[string]string{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
-		{"SendcodeEventsLost", 2 * m, soon, map[string]string{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
+		{"SendcodeLimiterAway", 5 * m, 8 * m, 0, map[string]string{`sendcode_limiter_up`: up}},
+		{"SendcodeLimiterForgets", 2 * m, soon, 6 * m, map[string]string{lost: "0+0x8 30+0x400"}},
+		{"SendcodeLimiterForgets", 2 * m, soon, 6 * m, map[string]string{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
+		{"SendcodeLimiterForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
+			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
+		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
+		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},
+		{"SendcodeLoginAttacked", 2 * m, soon, 0, map[string]string{`sendcode_admin_refusals_total{what="login",rule="account"}`: once}},
+		{"SendcodeConfigRejected", 2 * m, soon, 4*m + 15*time.Second, map[string]string{`sendcode_config_last_reload_successful`: "1+0x8 0+0x7 1+0x400"}},
+		{"SendcodeSettingsDiffer", 10 * m, 25 * m, 60 * m, map[string]string{
+			`sendcode_settings_info{instance="a",hash="1"}`: "1+0x400", `sendcode_settings_info{instance="b",hash="1"}`: "1+0x8 _x400",
+			`sendcode_settings_info{instance="b",hash="2"}`: "_x8 1+0x180 _x400"}},
+		{"SendcodeRoomForRows", 30 * m, 70 * m, 0, map[string]string{`sendcode_database_weeks_ahead`: "3+0x8 1+0x400"}},
+		{"SendcodeDeletionLate", 30 * m, 70 * m, 0, map[string]string{`sendcode_retention_due_rows`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0, map[string]string{`sendcode_webhook_attempts_total{app="a",outcome="given_up"}`: once}},
+		{"SendcodeEventsLost", 2 * m, soon, 0, map[string]string{`sendcode_provider_events_total{provider="p",outcome="forged"}`: once}},
 	}
 	var b strings.Builder
 	rules, err := filepath.Abs(alertsFile)
@@ -184,10 +211,14 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		for series, values := range c.series {
 			fmt.Fprintf(&b, "  - {series: %q, values: %q}\n", series, values)
 		}
-		expr := fmt.Sprintf(`count(ALERTS{alertname="%s",alertstate="firing"})`, c.alert)
-		fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.quiet)
+		firing := fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, c.alert)
+		expr, ever := "count("+firing+")", fmt.Sprintf("count(count_over_time(%s[%v]))", firing, c.quiet)
+		fmt.Fprintf(&b, "  promql_expr_test:\n  - {expr: %q, eval_time: %v, exp_samples: []}\n", ever, c.quiet)
 		if c.fires > 0 {
 			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: [{labels: \"{}\", value: 1}]}\n", expr, c.fires)
+		}
+		if c.ended > 0 {
+			fmt.Fprintf(&b, "  - {expr: %q, eval_time: %v, exp_samples: []}\n", expr, c.ended)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "tests.yaml")

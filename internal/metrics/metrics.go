@@ -32,6 +32,7 @@ type Metrics struct {
 
 	finished, arrived, tried, served *prometheus.HistogramVec
 	crowded                          prometheus.Counter
+	reloaded                         prometheus.Gauge
 }
 
 // New returns metrics that are all 0.
@@ -74,6 +75,11 @@ func New() *Metrics {
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
 		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets, "route", "status"),
 	}
+	m.reloaded = promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+		Name: "sendcode_config_last_reload_successful",
+		Help: "1 while the configuration that was last read is a right one, 0 while it was rejected and the one before holds.",
+	})
+	m.reloaded.Set(1)
 	// These are there from the start, at 0, so that an alert sees the first event.
 	for _, outcome := range []string{Applied, Unchanged, Rejected} {
 		m.reloads.WithLabelValues(outcome)
@@ -142,7 +148,13 @@ func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spend
 func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
 
 // ConfigReloaded counts a reload of the configuration: Applied, Unchanged or Rejected.
-func (m *Metrics) ConfigReloaded(outcome string) { m.reloads.WithLabelValues(outcome).Inc() }
+func (m *Metrics) ConfigReloaded(outcome string) {
+	m.reloads.WithLabelValues(outcome).Inc()
+	m.reloaded.Set(1)
+	if outcome == Rejected {
+		m.reloaded.Set(0)
+	}
+}
 
 // ProviderEvent counts an event that a mail provider reported.
 func (m *Metrics) ProviderEvent(provider, outcome string) {

@@ -2,7 +2,7 @@ package metrics
 
 import (
 	"context"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"time"
 
@@ -17,13 +17,17 @@ import (
 // callBuckets are those of calls of Redis, the database and HTTP, in seconds.
 var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
 
-// RegisterBuild adds a gauge, always 1, whose labels name the version and the compiler.
-func (m *Metrics) RegisterBuild() {
-	labels := prometheus.Labels{"version": "unknown", "go": "unknown"}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		labels = prometheus.Labels{"version": info.Main.Version, "go": info.GoVersion}
-	}
+// RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
+func (m *Metrics) RegisterBuild(version string) {
+	labels := prometheus.Labels{"version": version, "go": runtime.Version()}
 	m.gauge("sendcode_build_info", "1; the labels name the version.", labels, func() float64 { return 1 })
+}
+
+// RegisterSettings adds a gauge, always 1, whose label is the hash of the settings in force.
+func (m *Metrics) RegisterSettings(hash func() string) {
+	info := prometheus.NewDesc("sendcode_settings_info", "1; the label is a hash of the settings in force, without secrets and without the "+
+		"addresses that this replica listens on. It is the same where the settings are.", []string{"hash"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{info}, collect: func(show showFunc) { show(info, 1, hash()) }})
 }
 
 // RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer, they are missing.

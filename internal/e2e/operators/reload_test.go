@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,12 @@ func limited(s *apptest.Stack, to string, limit int) {
 func TestAFaultyFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
+	const successful = "sendcode_config_last_reload_successful"
+	hash := func() string {
+		return regexp.MustCompile(`sendcode_settings_info\{hash="([0-9a-f]{12})"\} 1`).FindString(string(s.Get("/metrics").Raw))
+	}
+	s.Counts(successful, "1")
+	first := hash()
 	s.Write("policies:\n  default:\n" + apptest.TwoAnHour + "  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
 	s.Hangup(0, "rejected")
 	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not within"} {
@@ -32,6 +39,10 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 		}
 	}
 	limited(s, apptest.Ana, 5)
+	s.Counts(successful, "0")
+	if again := hash(); again != first || first == "" {
+		t.Errorf("the hash of the settings in force is %q after a rejected file, and was %q", again, first)
+	}
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
 	s.Write("sms: {origin: shop.example}\napps:\n  - {name: default, title: " + strings.Repeat("Sehr langer Name ", 3) + "}\n")
@@ -47,6 +58,10 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	limited(s, "bea@example.com", 5)
 	s.Policy(apptest.TwoAnHour)
 	s.Await("the mended file", func() bool { return s.Reloads(0, "applied") == "1" })
+	s.Counts(successful, "1")
+	if mended := hash(); mended == first || mended == "" {
+		t.Errorf("the hash of the settings in force is %q, and was %q before the rule was changed", mended, first)
+	}
 	s.Hangup(0, "unchanged")
 }
 
