@@ -77,6 +77,59 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	}
 }
 
+// The runbook on jobs, to which each line of a failed one leads, has a row for each job of the tables that can fail, and for no other.
+func TestEveryJobHasARowInTheRunbook(t *testing.T) {
+	_, jobs, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## Jobs\n")
+	jobs, _, _ = strings.Cut(jobs, "\n## ")
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(jobs, -1) {
+		rows[row[1]] = true
+	}
+	for _, s := range sources(t) {
+		if s.test || free(s.pkg) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if name, fails := jobOf(n); name != "" && fails {
+				if !rows[name] {
+					t.Errorf("%s: the job %s has no row in the runbook Jobs", s.name, name)
+				}
+				delete(rows, name)
+			}
+			return true
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		t.Errorf("the runbook Jobs has a row for %s, which is no job that can fail", name)
+	}
+}
+
+// jobOf returns the name of a row of a table of jobs, "" for other nodes; fails: its Run is not one of jobs.Func, which never fails.
+func jobOf(n ast.Node) (name string, fails bool) {
+	row, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return "", false
+	}
+	fails = true
+	for _, e := range row.Elts {
+		field, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return "", false
+		}
+		switch lastName(field.Key) {
+		case "Name":
+			name = textOf(field.Value, nil)
+		case "Run":
+			call, ok := field.Value.(*ast.CallExpr)
+			fails = !ok || lastName(call.Fun) != "Func"
+		case "Every", "AtStop":
+		default:
+			return "", false
+		}
+	}
+	return name, fails && len(row.Elts) > 2
+}
+
 // sectionOfLine is server.RunbookLines the other way round.
 func sectionOfLine() map[string]string {
 	all := map[string]string{}

@@ -25,7 +25,7 @@ var RunbookLines = map[string][]string{
 		"X-Forwarded-For or Forwarded ignored"},
 	"text-messages": {"text messages to prefix paused", "spend cap reached", "spend cap used to 80 %"},
 	"room":          {"no partition for coming months"},
-	"deletion":      {"job failed"},
+	"jobs":          {"job failed"},
 	"configuration": {"configuration reload rejected", "changed setting needs a restart", "console login disabled",
 		"request of hosted page rejected", "return_url refused"},
 	"events": {"could not read webhook events; retrying", "could not store webhook result", "late webhook result discarded",
