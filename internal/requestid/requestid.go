@@ -4,6 +4,7 @@ package requestid
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 const (
 	minLength = 16
 	maxLength = 64
+	maxNoted  = 128 // of one that is only noted
 )
 
 // request is the context of a request: what its log lines have in common. It is a context itself to save an allocation.
@@ -37,7 +39,8 @@ func (r *request) Value(name any) any {
 
 // Begin returns a context with the request's ID: that of the header X-Request-Id or, without a valid one, the trace ID of the header
 // traceparent (W3C Trace Context, section 3.2), or else a new one, a UUID of version 7 (RFC 9562), whose time the console's search reads.
-// A header is valid if it has 16 to 64 letters, digits and "-", "_", ".".
+// A header is valid if it has 16 to 64 letters, digits and "-", "_", ".". Another one is noted as client_request_id, if it is no number and
+// has at most 128 of these characters and "=", ";", ":", "/".
 func Begin(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
 	r := &request{Context: ctx, id: header, trace: traceID(traceparent)}
 	switch {
@@ -48,19 +51,33 @@ func Begin(ctx context.Context, header, traceparent string) (_ context.Context, 
 		r.id = uuid.Must(uuid.NewV7()).String() // fails only without randomness, with which Go ends the process
 	}
 	r.notes = r.room[:0]
+	if r.id != header && harmless(header) {
+		r.notes = append(r.notes, slog.String("client_request_id", header))
+	}
 	return r, r.id
 }
 
 // Valid reports whether a text may be an ID.
 func Valid(id string) bool {
-	for i := range len(id) {
-		switch c := id[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+	return len(id) >= minLength && len(id) <= maxLength && hasOnly(id, "-_.")
+}
+
+// harmless reports whether a text that is no valid ID may be logged: it is neither an e-mail address nor a number.
+func harmless(text string) bool {
+	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
+	return letter && len(text) <= maxNoted && hasOnly(text, "-_.=;:/")
+}
+
+// hasOnly reports whether a text has only letters and digits of ASCII and these marks.
+func hasOnly(text, marks string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(marks, c) >= 0:
 		default:
 			return false
 		}
 	}
-	return len(id) >= minLength && len(id) <= maxLength
+	return true
 }
 
 // traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. Of a future version it reads the fields of

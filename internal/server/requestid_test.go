@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -57,6 +58,52 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 			if lines != 3 || w.Code != http.StatusInternalServerError {
 				t.Errorf("%s: %d with %d lines, want 3:\n%s", path, w.Code, lines, out.String())
 			}
+		}
+	}
+}
+
+// The access line tells the client's network, never its address, and the ID that the client gave if it became no request ID, unless that
+// may be a recipient or is long.
+func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
+	var out bytes.Buffer
+	e := New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	e.GET("/v1/x", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	const root = "Root=1-67891233-abcdef012345678912345678"
+	for _, c := range []struct{ client, network, given, logged string }{
+		{"198.51.100.23", "198.51.100.0/24", "order-7f3a9c2e41b0", ""},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1::/48", root, root},
+		{"198.51.100.23", "198.51.100.0/24", "job-7", "job-7"},
+		{"198.51.100.23", "198.51.100.0/24", "4915112345678", ""},
+		{"198.51.100.23", "198.51.100.0/24", "+4915112345678", ""},
+		{"198.51.100.23", "198.51.100.0/24", "tel:+4915112345678", ""},
+		{"198.51.100.23", "198.51.100.0/24", "ana.maria@example.org", ""},
+		{"198.51.100.23", "198.51.100.0/24", "Ana Maria Lopez", ""},
+		{"198.51.100.23", "198.51.100.0/24", "evil\nline-7f3a9c2e41b0", ""},
+		{"198.51.100.23", "198.51.100.0/24", strings.Repeat("a", 129), ""},
+		{"198.51.100.23", "198.51.100.0/24", strings.Repeat("a", 128), strings.Repeat("a", 128)},
+		{"", "", "", ""}, // as on a Unix socket
+	} {
+		out.Reset()
+		r := httptest.NewRequest(http.MethodGet, "/v1/x", nil)
+		r.RemoteAddr = "127.0.0.1:1234"
+		r.Header.Set(echo.HeaderXForwardedFor, c.client)
+		if c.client == "" {
+			r.RemoteAddr = "@"
+			r.Header.Del(echo.HeaderXForwardedFor)
+		}
+		r.Header.Set(echo.HeaderXRequestID, c.given)
+		e.ServeHTTP(httptest.NewRecorder(), r)
+		var line map[string]any
+		if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"network": c.network, "client_request_id": c.logged} {
+			if got, there := line[name]; there != (want != "") || there && got != want {
+				t.Errorf("%+v: %s is %v in %s", c, name, got, &out)
+			}
+		}
+		if c.client != "" && strings.Contains(out.String(), c.client) {
+			t.Errorf("the whole address is in %s", &out)
 		}
 	}
 }

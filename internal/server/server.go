@@ -82,8 +82,8 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, and with what was noted
-// (requestid.Note): app, key, send.
+// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, with the client's /24 or
+// /48, as the database of sends keeps it, and with what was noted (requestid.Note): app, key, send.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -102,8 +102,12 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 			if !logger.Enabled(ctx, level) {
 				return nil
 			}
-			logger.LogAttrs(ctx, level, "request", append([]slog.Attr{slog.String("method", c.Request().Method), slog.String("route", c.Path()),
-				slog.Int("status", c.Response().Status), slog.Int64("took_ms", took.Milliseconds())}, requestid.Notes(ctx)...)...)
+			line := append(make([]slog.Attr, 0, 9), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+				slog.Int("status", c.Response().Status), slog.Int64("took_ms", took.Milliseconds()))
+			if _, network := networksOf(ClientIP(c)); network.IsValid() {
+				line = append(line, slog.String("network", network.String()))
+			}
+			logger.LogAttrs(ctx, level, "request", append(line, requestid.Notes(ctx)...)...)
 			return nil
 		}
 	}

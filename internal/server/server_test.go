@@ -133,7 +133,7 @@ func TestPersonGetsAPage(t *testing.T) {
 func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
 	e, out := testServer(t)
 	e.GET("/v1/verifications/:id", func(c echo.Context) error { return c.NoContent(204) })
-	forge := func(r *http.Request) { r.Header.Set("X-Request-Id", "forged") }
+	forge := func(r *http.Request) { r.Header.Set("X-Request-Id", "forged@example.com") }
 	w := get(e, "/v1/verifications/capability?to=ana@example.com", forge)
 	if line := out.String(); strings.Contains(line, "forged") || strings.Contains(line, "capability") ||
 		strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
