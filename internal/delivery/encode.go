@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -71,6 +72,7 @@ func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
 	}
 	r.From, r.To, r.UTF8 = p.from, to, !isASCII(p.from) || !isASCII(to)
 	r.Content = p.appendMail(r.Content[:0], m, to, id)
+	r.Private = Private{To: to, Content: cmp.Or(m.Fill, m.Text)}
 	return r, nil
 }
 

@@ -236,3 +236,16 @@ func TestUnsendable(t *testing.T) {
 		refused("a mark "+name, func(m *Message) { m.Marks = map[string]string{name: value} })
 	}
 }
+
+// A mail tells what its server must not repeat: the recipient and, by form or text, the code.
+func TestEncodedMailTellsWhatIsPrivate(t *testing.T) {
+	plain := formed(nil, "")
+	plain.Form, plain.Subject, plain.Text = nil, "Your code", "Your code is 493817"
+	var e Encoder
+	for want, m := range map[string]Message{"493817S7K3": formed(&usual, "493817S7K3"), plain.Text: plain} {
+		r, fail := e.Encode(m)
+		if fail != nil || r.Private.To != m.To || r.Private.Content != want {
+			t.Errorf("%+v, %v", r, fail)
+		}
+	}
+}

@@ -39,8 +39,8 @@ const (
 const ReasonTemplate = "template"
 
 // Error is a delivery that did not end in acceptance, of a mail or of a text message: the one description of a failure, from the
-// wire to the row. Neither its text nor anything that it wraps holds the recipient, the credentials, the content or the server's
-// words, which may repeat them.
+// wire to the row. Neither its text nor anything that it wraps holds the recipient, the credentials or the content; of the server's
+// words, which may repeat them, it has what RedactReply leaves.
 type Error struct {
 	Class Class
 	Stage string
@@ -49,6 +49,8 @@ type Error struct {
 	// Code is the enhanced status code such as "5.1.1", or the carrier's own such as "isv.MOBILE_NUMBER_ILLEGAL"; empty where there
 	// was none that looks like one. 5.7.x is policy, not a bad address.
 	Code string
+	// Text is the mail server's words, as RedactReply leaves them; empty while logging in, and for carriers.
+	Text string
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; or empty.
 	Reason string
 	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
@@ -59,11 +61,14 @@ type Error struct {
 	Err error
 }
 
-// Error returns for example "rcpt: rejected: 550 5.1.1".
+// Error returns for example "rcpt: rejected: 550 5.1.1: User unknown".
 func (e *Error) Error() string {
 	text := e.Stage + ": " + string(e.Class)
 	if reply := e.Reply(); reply != "" {
 		text += ": " + reply
+	}
+	if e.Text != "" {
+		text += ": " + e.Text
 	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()

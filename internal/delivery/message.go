@@ -67,6 +67,8 @@ type Rendered struct {
 	UTF8 bool
 	// Content is the mail as it stands between DATA and the final dot.
 	Content []byte
+	// Private is what the server's replies must not repeat into a log.
+	Private Private
 }
 
 func rejectedError(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }

@@ -136,9 +136,12 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 // writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
 func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.Logger.Info("delivery attempt failed",
-		"send", w.Send.ID, "request_id", w.Send.RequestID, "attempt", w.Send.Attempt, "server", out.Provider,
-		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err)
+	line := []any{"send", w.Send.ID, "request_id", w.Send.RequestID, "attempt", w.Send.Attempt, "server", out.Provider,
+		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err}
+	if fail.Text != "" {
+		line = append(line, "reply_text", fail.Text)
+	}
+	o.Logger.Info("delivery attempt failed", line...)
 	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {

@@ -13,6 +13,7 @@ import (
 func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool, fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	s.mails++
+	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
 	fail = s.openTransaction(ctx, mail)
 	if fail == nil {
 		reply, fail = s.sendContent(ctx, mail.Content)
@@ -26,7 +27,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply s
 // content.
 func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
-		return newError(ctx, delivery.StageMail, errReset)
+		return newError(ctx, delivery.StageMail, errReset, delivery.Private{})
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
 		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Err: errUTF8}

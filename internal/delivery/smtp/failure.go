@@ -35,12 +35,16 @@ const (
 	errUTF8       = delivery.Problem("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err, classed by the code of the reply if there was a whole reply.
-func newError(ctx context.Context, stage string, err error) *delivery.Error {
+// newError returns the error of a step that failed with err, classed by the code of the reply if there was a whole reply. Of the reply's text
+// it keeps what does not show what is private; while logging in nothing.
+func newError(ctx context.Context, stage string, err error, private delivery.Private) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
 		e := &delivery.Error{Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
 			Code: parseEnhancedCode(reply.Code, reply.Msg)}
+		if stage != delivery.StageAuth {
+			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
+		}
 		if reply.Code < 400 {
 			e.Err = errUnexpected
 		}
@@ -92,6 +96,19 @@ func parseEnhancedCode(code int, text string) string {
 		return ""
 	}
 	return word
+}
+
+// withoutEnhancedCode returns a reply's text without the enhanced status code, which may begin each of its lines.
+func withoutEnhancedCode(text, code string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		rest, found := strings.CutPrefix(line, code)
+		if code == "" || !found {
+			rest = line
+		}
+		b.WriteString(rest)
+	}
+	return b.String()
 }
 
 // safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any other error, which may quote the

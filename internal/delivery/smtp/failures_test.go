@@ -222,3 +222,24 @@ func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
 		t.Fatalf("%v upon %q at %s", got, said, stage)
 	}
 }
+
+// What a server says of a refusal is kept, at any stage and of each line, but for recipient, code and login.
+func TestWordsOfARefusal(t *testing.T) {
+	const said = " <" + recipient + "> blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?to=" + recipient + " or https://example.com/" + code + "/Lovelace"
+	const want = "… blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?… or https://example.com/…/…"
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+			rule := smtptest.Rule{Stage: stage, Reply: "554-5.7.1" + said + "\r\n554 5.7.1" + said}
+			if stage == smtptest.Greet { // no recipient was named
+				rule.Reply = strings.ReplaceAll(rule.Reply, code+"/Lovelace", "0123456789/x")
+			}
+			_, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{rule}})
+			_, err := s.Send(t.Context(), smtptest.Sample(1))
+			fail, ok := errors.AsType[*delivery.Error](err)
+			if !ok || stage != smtptest.Greet && fail.Text != want+" "+want || !strings.HasSuffix(fail.Error(), fail.Text) || fail.Reply() != "554 5.7.1" ||
+				strings.Contains(strings.ToLower(fail.Text), "lovelace") {
+				t.Errorf("%s: %v", stage, err)
+			}
+		}
+	})
+}

@@ -90,6 +90,9 @@ func outcomeOf(t *testing.T, err error) outcome {
 	if !ok {
 		t.Fatalf("error of type %T, want *delivery.Error", err)
 	}
+	if fail.Stage == delivery.StageAuth && fail.Text != "" {
+		t.Errorf("words about the login: %q", fail.Text)
+	}
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, format := range []string{"%v", "%+v", "%#v", "%q"} {
 			text := fmt.Sprintf(format, err)

@@ -51,7 +51,7 @@ const forever time.Duration = math.MaxInt64
 // the pool is closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
-		return nil, false, newError(ctx, delivery.StageDial, ctx.Err())
+		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
 	}
 	s, ok, t, fail := p.acquireOrQueue(patience)
 	if t == nil {
@@ -75,7 +75,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 			if !p.leaveQueue(t) {
 				p.release(<-t.served, true)
 			}
-			return nil, false, newError(ctx, delivery.StageDial, ctx.Err())
+			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
 		}
 	}
 }

@@ -20,6 +20,8 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
+	// private is what replies must not repeat into a log: the login and, of the present or last mail, recipient and texts.
+	private delivery.Private
 	// mails counts the messages tried.
 	mails int
 	// stale: a transaction was refused half-way, so RSET comes before the next one.
@@ -40,9 +42,10 @@ func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.address())
 	if err != nil {
-		return nil, newError(ctx, delivery.StageDial, err)
+		return nil, newError(ctx, delivery.StageDial, err, delivery.Private{})
 	}
-	s := &session{config: config, wire: &wire{Conn: conn}, guard: &tornLineRecorder{}}
+	s := &session{config: config, wire: &wire{Conn: conn}, guard: &tornLineRecorder{},
+		private: delivery.Private{Login: []string{config.Username, config.Password}}}
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	fail := s.setUp(ctx)
 	stop()
@@ -157,10 +160,10 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	s.wire.startStep(limit)
 	err := run()
 	if s.guard.torn != nil {
-		return newError(ctx, stage, s.guard.torn)
+		return newError(ctx, stage, s.guard.torn, s.private)
 	}
 	if err != nil {
-		return newError(ctx, stage, err)
+		return newError(ctx, stage, err, s.private)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 		_, err := conn.Exec(s.Context(), sql)
 		apptest.Must(t, err)
 	}
-	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> is unknown here"})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
 	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
 	s.Start(2)
 	ask := func(to, more string, change ...func(*http.Request)) apptest.Answer {
@@ -87,6 +87,9 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	}
 	s.Stop(0) // what gathers in the process is written, and what ends says so
 	s.Stop(1)
+	if !s.Logged(`"reply_text":"… is unknown here, see https://example.com/…?…"`) {
+		t.Error("the log does not say why the mail server refused")
+	}
 	sinks := map[string]string{
 		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": metrics, "webhooks": hooks.String(),
 		"rows": s.Dump(), "limiter": keysAndValues(s), "SQL arguments": s.Postgres.Log(),

@@ -57,6 +57,7 @@ func TestOneThread(t *testing.T) {
 		"request": {"request_id": id, "route": "/v1/verifications", "app": "default", "key": "api_key", "send": a.Send.ID},
 		"delivery attempt failed": {
 			"request_id": id, "send": a.Send.ID, "server": "127.0.0.1", "stage": "rcpt", "class": "rejected", "reply": "550 5.1.1",
+			"reply_text": "No such mailbox",
 		},
 	} {
 		got := lines(s, message, id)

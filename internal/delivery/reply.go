@@ -1,0 +1,188 @@
+package delivery
+
+import (
+	_ "embed"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Bounds of what is kept of a reply, in bytes and characters.
+const (
+	maxReplyRead  = 4096
+	maxReplyWords = 400
+)
+
+// omitted stands for what was left out of a reply.
+const omitted = "…"
+
+// replyWords are the words that servers explain refusals with. Other words are left out: they may be a name.
+var replyWords = func() map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(replyWordList) {
+		all[word] = true
+	}
+	return all
+}()
+
+//go:embed reply_words.txt
+var replyWordList string
+
+// Private is what a reply must not repeat into a log: servers quote the recipient, the login and the message.
+type Private struct {
+	To      string   // address of the recipient
+	Content string   // texts of the message, which hold the code
+	Login   []string // user name and password
+}
+
+// RedactReply returns what may be logged of a server's words, in one line of at most 400 characters: known words, statuses, IP addresses,
+// names of registered domains, short identifiers of large providers, and URLs without their query. Whatever else there is becomes "…", so
+// that an address, a local part, a name, a code or a number is left out even if the server wrote it in a form of its own. It returns "" if
+// no word or URL is left.
+func RedactReply(text string, p Private) string {
+	if len(text) > maxReplyRead {
+		text = text[:maxReplyRead]
+	}
+	pieces := p.pieces()
+	var kept []string
+	tells := false
+	for token := range strings.FieldsSeq(text) {
+		safe, word := p.redactToken(token, pieces)
+		if safe == omitted && len(kept) > 0 && kept[len(kept)-1] == omitted {
+			continue
+		}
+		kept, tells = append(kept, safe), tells || word
+	}
+	if !tells {
+		return ""
+	}
+	return shorten(strings.Join(kept, " "))
+}
+
+func shorten(line string) string {
+	if all := []rune(line); len(all) > maxReplyWords {
+		return string(all[:maxReplyWords-1]) + omitted
+	}
+	return line
+}
+
+var (
+	replyURL    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
+	replyStatus = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
+	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
+	replyReason = regexp.MustCompile(`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
+	replyDigits = regexp.MustCompile(`[0-9]{7}`)
+)
+
+const replyMarks = `.,;:!?()[]{}<>"'` + "`"
+
+// redactToken returns a token without what may be private; word: it says something.
+func (p Private) redactToken(token string, pieces []string) (safe string, word bool) {
+	if at := replyURL.FindStringIndex(token); at != nil {
+		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyMarks), pieces)
+		return safe, safe != omitted
+	}
+	bare := strings.Trim(token, replyMarks)
+	lower := strings.ToLower(bare)
+	if bare == "" || isPrivate(lower, pieces) {
+		return omitted, false
+	}
+	if _, err := netip.ParseAddr(bare); err == nil || replyStatus.MatchString(bare) {
+		return token, false
+	}
+	reason := replyReason.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
+	if reason || isRegistered(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
+		return token, true
+	}
+	return omitted, false
+}
+
+// isRegistered reports whether a token is a host name below a public suffix, such as zen.spamhaus.org.
+func isRegistered(lower string) bool {
+	if !strings.Contains(lower, ".") || strings.ContainsFunc(lower, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	}) || replyDigits.MatchString(lower) {
+		return false
+	}
+	suffix, icann := publicsuffix.PublicSuffix(lower)
+	return icann && suffix != lower && !strings.HasPrefix(lower, ".")
+}
+
+// redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a number or a token are left out.
+func (p Private) redactURL(text string, pieces []string) string {
+	if strings.HasPrefix(strings.ToLower(text), "www.") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Opaque != "" || !isRegistered(strings.ToLower(u.Hostname())) || isPrivate(strings.ToLower(u.Hostname()), pieces) {
+		return omitted
+	}
+	safe := strings.ToLower(u.Scheme + "://" + u.Host)
+	for part := range strings.SplitSeq(strings.TrimPrefix(u.EscapedPath(), "/"), "/") {
+		if !p.isPlainPart(part, pieces) {
+			part = omitted
+		}
+		safe += "/" + part
+	}
+	safe = strings.TrimSuffix(safe, "/")
+	if u.RawQuery != "" || u.Fragment != "" {
+		safe += "?" + omitted
+	}
+	return safe
+}
+
+// isPlainPart reports whether a part of a URL's path is an IP address, or has only short words and numbers.
+func (p Private) isPlainPart(part string, pieces []string) bool {
+	if _, err := netip.ParseAddr(part); err == nil {
+		return true
+	}
+	if isPrivate(strings.ToLower(part), pieces) || strings.ContainsFunc(part, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.~", r)
+	}) {
+		return false
+	}
+	for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return strings.ContainsRune("-_.~", r) }) {
+		digits := strings.ContainsAny(word, "0123456789")
+		if len(word) > 20 || digits && len(word) > 8 || replyDigits.MatchString(word) ||
+			digits && len(word) > 3 && strings.Contains(strings.ToLower(p.Content), strings.ToLower(word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// pieces returns the texts by which a reply may name the recipient or the login, in lower case.
+func (p Private) pieces() (all []string) {
+	local := strings.ToLower(p.To)
+	if at := strings.LastIndexByte(local, '@'); at >= 0 {
+		all = append(all, local)
+		local = local[:at]
+	}
+	local = strings.Trim(local, `"`)
+	base, _, _ := strings.Cut(local, "+")
+	all = append(all, local, base, strings.ReplaceAll(base, ".", ""))
+	all = append(all, strings.FieldsFunc(local, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
+	for _, secret := range p.Login {
+		all = append(all, strings.Fields(strings.ToLower(secret))...)
+	}
+	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
+}
+
+// shortPiece is the length up to which a piece is found only as a word of its own: "an" is a part of many words.
+const shortPiece = 3
+
+// isPrivate reports whether a text in lower case has one of the pieces, or an at sign, which addresses have.
+func isPrivate(lower string, pieces []string) bool {
+	if strings.ContainsAny(lower, "@＠%=&+") {
+		return true
+	}
+	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(pieces, func(piece string) bool {
+		return lower == piece || slices.Contains(words, piece) || len(piece) > shortPiece && strings.Contains(lower, piece)
+	})
+}

@@ -1,0 +1,87 @@
+package delivery
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var replyPrivate = Private{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
+	Login: []string{"relay-user", "correct horse/battery"}}
+
+// Replies as large providers and servers write them, as far as their words are known from public reports; the recipient is ours.
+var realReplies = map[string]string{
+	// Gmail
+	"5.7.26 This mail has been blocked because the sender is unauthenticated.\n5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM.\n5.7.26 \n5.7.26  For instructions on setting up authentication, go to\n5.7.26  https://support.google.com/mail/answer/81126#authentication a640c23a62f3a-a7bc9e2si12345.321 - gsmtp": "5.7.26 This mail has been blocked because the sender is unauthenticated. 5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM. 5.7.26 5.7.26 For … on … up authentication, … to 5.7.26 https://support.google.com/mail/answer/81126?… …",
+	"5.1.1 The email account that you tried to reach does not exist. Please try\n5.1.1 double-checking the recipient's email address for typos or\n5.1.1 unnecessary spaces. For more information, go to\n5.1.1  https://support.google.com/mail/?p=NoSuchUser 98e67ed59e1d1-2c8 - gsmtp":                                                       "5.1.1 The email account that you tried to … does not exist. Please try 5.1.1 … the recipient's email address for … or 5.1.1 … For more information, … to 5.1.1 https://support.google.com/mail?… …",
+	// Outlook, Exchange Online
+	"5.7.1 Unfortunately, messages from [203.0.113.5] weren't sent. Please contact your Internet service provider since part of their network is on our block list (S3150). You can also refer your provider to http://mail.live.com/mail/troubleshooting.aspx#errors. [AM7EUR06FT036.eop-eur06.prod.protection.outlook.com]": "5.7.1 Unfortunately, messages from [203.0.113.5] weren't sent. Please contact your Internet service provider … part of their network is on our block list (S3150). You can also refer your provider to http://mail.live.com/mail/troubleshooting.aspx?… [AM7EUR06FT036.eop-eur06.prod.protection.outlook.com]",
+	"5.4.1 Recipient address rejected: Access denied. AS(201806281) [DB5EUR01FT064.eop-EUR01.prod.protection.outlook.com]": "5.4.1 Recipient address rejected: Access denied. … [DB5EUR01FT064.eop-EUR01.prod.protection.outlook.com]",
+	"5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient ana.maria+news@example.org not found by SMTP address lookup":         "5.1.10 … Recipient … not found by SMTP address lookup",
+	// Postfix with Spamhaus; unknown users
+	"5.7.1 Service unavailable; Client host [203.0.113.5] blocked using zen.spamhaus.org; https://www.spamhaus.org/query/ip/203.0.113.5":                                              "5.7.1 Service unavailable; Client host [203.0.113.5] blocked using zen.spamhaus.org; https://www.spamhaus.org/query/ip/203.0.113.5",
+	"5.1.1 <Ana.Maria+News@example.org>: Recipient address rejected: User unknown in virtual mailbox table":                                                                           "5.1.1 … Recipient address rejected: User unknown in … mailbox …",
+	"4.2.0 <ana.maria+news@example.org>: Recipient address rejected: Greylisted, see http://postgrey.schweikert.ch/help/example.org.html":                                             "4.2.0 … Recipient address rejected: Greylisted, see http://postgrey.schweikert.ch/help/example.org.html",
+	"5.7.1 Service unavailable; client [203.0.113.5] blocked using b.barracudacentral.org; http://www.barracudanetworks.com/reputation/?pr=1&ip=203.0.113.5&to=ana.maria@example.org": "5.7.1 Service unavailable; client [203.0.113.5] blocked using b.barracudacentral.org; http://www.barracudanetworks.com/reputation?…",
+	// Exim, Sendmail
+	"203.0.113.5 is listed at zen.spamhaus.org (127.0.0.2: https://www.spamhaus.org/sbl/query/SBL233)": "203.0.113.5 is listed at zen.spamhaus.org (127.0.0.2: https://www.spamhaus.org/sbl/query/SBL233",
+	"No such user ana.maria here":                      "No such user … here",
+	"5.1.1 ana.maria... User unknown":                  "5.1.1 … User unknown",
+	"Unrouteable address":                              "… address",
+	"unknown user: bob, forwarded from ana.maria+news": "unknown user: … from …",
+	// Yahoo
+	"5.7.9 Message not accepted for policy reasons. See https://postmaster.yahooinc.com/error-codes":                                              "5.7.9 Message not accepted for policy reasons. See https://postmaster.yahooinc.com/error-codes",
+	"[TSS04] Messages from 203.0.113.5 temporarily deferred due to unexpected volume or user complaints - 4.16.55.1; see https://x.example.com/a": "[TSS04] Messages from 203.0.113.5 temporarily deferred due to unexpected volume or user complaints … 4.16.55.1; see https://x.example.com/a",
+	// what could hide a person
+	"see https://example.com/u/QW5hLk1hcmlhK05ld3NAZXhhbXBsZS5vcmc/x":                                         "see https://example.com/u/…/x",
+	"see https://example.com/abcdefghijklmnopqrstuvwxy/x1y2z3w4v/short1":                                      "see https://example.com/…/…/short1",
+	"see https://example.com/5d41402abc4b2a76b9719d911017c592":                                                "see https://example.com/…",
+	"see https://example.com/ana%2Emaria/%40 https://ana.maria:x@example.com/ https://ana.maria.example.com/": "see https://example.com/…/… …",
+	"see https://example.com/anamaria/493817/4915112345678/S3140":                                             "see https://example.com/…/…/…/…",
+	"ANA.MARIA =61na ana＠example.org ana%40example.org mailto:a@b user (ana) \"maria\" {News} anamaria":       "… user …",
+	"phrase 493817 or K7M3QX or S3140 found, call +4915112345678":                                             "… or … or … found, …",
+	"bad login relay-user correct horse/battery":                                                              "bad …",
+	"evil\x1b[31m\x00word\u202e\u200b line\xff\r\nspam":                                                       "… spam",
+	"5.1.1": "", "": "", "… … …": "", "<ana.maria+news@example.org>": "",
+}
+
+// What is left of a server's words are known words and URLs, and nothing of the recipient, the code or the login.
+func TestRedactReply(t *testing.T) {
+	for reply, want := range realReplies {
+		got := RedactReply(reply, replyPrivate)
+		if got != want {
+			t.Errorf("%q\n gives %q\n want  %q", reply, got, want)
+		}
+		if lower := strings.ToLower(got); strings.Contains(lower, "ana") || strings.Contains(lower, "maria") || strings.Contains(got, "493817") ||
+			strings.Contains(got, "K7M3QX") || strings.Contains(lower, "battery") {
+			t.Errorf("%q gives %q", reply, got)
+		}
+	}
+	if got := RedactReply("no such user no, see http://mail.example.com/no", Private{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
+		t.Errorf("a local part that is a known word: %q", got)
+	}
+	if got := RedactReply("blocked, see http://mail.example.com/abc/xyz", Private{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
+		t.Errorf("a local part without its dots: %q", got)
+	}
+	long := RedactReply(strings.Repeat("blocked ", 1000), Private{})
+	if n := utf8.RuneCountInString(long); n != maxReplyWords || !strings.HasSuffix(long, omitted) {
+		t.Errorf("%d characters", n)
+	}
+}
+
+// Whatever a server writes around a recipient's name, in whatever form, the name is not told.
+func FuzzRedactReply(f *testing.F) {
+	for reply := range realReplies {
+		f.Add(reply)
+	}
+	f.Fuzz(func(t *testing.T, reply string) {
+		for _, name := range []string{"zuluquark", "Zulu.Quark"} {
+			for _, form := range []string{reply + name, name + reply, reply + "/" + name, reply + " <" + name + "@example.org>", "https://example.com/" + name + reply} {
+				got := strings.ToLower(RedactReply(form, Private{To: "Zulu.Quark@example.org"}))
+				if strings.Contains(got, "zuluquark") || strings.Contains(got, "zulu.quark") || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+					t.Errorf("%q gives %q", form, got)
+				}
+			}
+		}
+	})
+}
