@@ -98,7 +98,7 @@ var edges = map[string]string{
 }
 
 // support is what no production package imports: kits for tests.
-var support = words("internal/servertest internal/store/sqlite/sqlitetest " +
+var support = words("internal/servertest internal/golden internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 
@@ -132,6 +132,7 @@ var modules = map[string]string{
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
+	"github.com/rogpeppe/go-internal":       "internal/golden", // diff, as Go's own tools have it
 	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
