@@ -1,7 +1,7 @@
 const ask = async (path, body, key = crypto.randomUUID()) => {
-  const answer = await fetch(process.env.SENDCODE_URL + path, {
+  const answer = await fetch(process.env.CODES_URL + path, {
     method: 'POST', body: JSON.stringify(body),
-    headers: { Authorization: `Bearer ${process.env.SENDCODE_API_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },
+    headers: { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },
   });
   return [answer.status, await answer.json()];
 };

@@ -1,8 +1,8 @@
 import json, os, urllib.error, urllib.request
 
 def ask(path, body, key=None):
-    headers = {"Authorization": "Bearer " + os.environ["SENDCODE_API_KEY"], "Content-Type": "application/json", "Idempotency-Key": key or os.urandom(16).hex()}
-    request = urllib.request.Request(os.environ["SENDCODE_URL"] + path, json.dumps(body).encode(), headers)
+    headers = {"Authorization": "Bearer " + os.environ["CODES_KEY"], "Content-Type": "application/json", "Idempotency-Key": key or os.urandom(16).hex()}
+    request = urllib.request.Request(os.environ["CODES_URL"] + path, json.dumps(body).encode(), headers)
     try:
         answer = urllib.request.urlopen(request)
     except urllib.error.HTTPError as refusal:

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-const { SENDCODE_URL: url, SENDCODE_API_KEY: key, SHOP_URL: shop } = process.env;
+const { CODES_URL: url, CODES_KEY: key, SHOP_URL: shop } = process.env;
 const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, redeem = `${url}/v1/proofs/redeem`;
 createServer(async (request, response) => {
   const { reference, state } = Object.fromEntries(new URL(request.url, shop).searchParams), fresh = randomUUID();

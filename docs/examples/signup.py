@@ -1,5 +1,5 @@
 import contextlib, json, os, secrets, urllib.parse, urllib.request, wsgiref.simple_server
-url, key, shop = (os.environ[name] for name in ("SENDCODE_URL", "SENDCODE_API_KEY", "SHOP_URL"))
+url, key, shop = (os.environ[name] for name in ("CODES_URL", "CODES_KEY", "SHOP_URL"))
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 def signup(environ, start):
     query, fresh, to = dict(urllib.parse.parse_qsl(environ["QUERY_STRING"])), secrets.token_urlsafe(), ""

@@ -28,7 +28,6 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/quota"
 	"sendcode/web"
 )
 
@@ -64,15 +63,15 @@ func (a *App) openPorts() error {
 		if err != nil {
 			return fmt.Errorf("can't listen on %s: %w", address, err)
 		}
-		newEcho := func() *echo.Echo {
+		newEcho := func(health *server.Health) *echo.Echo {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address),
 				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
-			a.health.Register(e)
+			health.Register(e)
 			return e
 		}
-		starting := newEcho()
+		starting := newEcho(&server.Health{}) // never started: a 200 of /readyz comes from an Echo with all routes
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
-		l := &listener{Listener: port, routes: newEcho()}
+		l := &listener{Listener: port, routes: newEcho(a.health)}
 		l.use(starting)
 		l.server = server.NewHTTPServer(a.health.EndConnections(l), a.logger)
 		a.onClose(l.server.Close)
@@ -116,7 +115,6 @@ func (a *App) addRoutes() error {
 	a.registerConsole(back)
 	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
 	a.metrics.RegisterClocks(a.gate.ClocksApart)
-	a.metrics.RegisterDatabaseWritable(a.database.Writable)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.observeParts(front)
 	a.registerMetrics(back)
@@ -153,56 +151,6 @@ func (a *App) registerProofKeys(e *echo.Echo) error {
 		return c.Blob(http.StatusOK, "application/jwk-set+json", keys)
 	})
 	return nil
-}
-
-// addProbes begins the checks of /readyz, and registers the gauge of the limiter.
-func (a *App) addProbes() {
-	var beats heartbeats
-	var limiterUp func(context.Context) error
-	if a.redis != nil {
-		partly := false
-		redis := &server.Recent{Check: func(ctx context.Context) error { // one at a time
-			err := a.redis.Ping(ctx)
-			switch now := errors.Is(err, quota.ErrPartly); {
-			case now && !partly:
-				a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err)
-			case !now && partly && err == nil:
-				a.logger.Info("Redis Cluster whole again")
-			}
-			partly = errors.Is(err, quota.ErrPartly) || partly && err != nil
-			return publicRedisReason(err)
-		}}
-		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
-	}
-	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
-	checks := []func(context.Context) error{a.database.Writable, a.database.Slow}
-	if limiterUp != nil {
-		checks = append(checks, limiterUp)
-	}
-	a.metrics.RegisterLimiter(limiterUp)
-	if until := a.cfg.HoldUntil; a.now().Before(until) {
-		text := until.UTC().Format(time.RFC3339)
-		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text)
-		checks = append(checks, func(context.Context) error {
-			if !a.now().Before(until) {
-				return nil
-			}
-			return &server.Reason{Word: "held", Text: "No code is sent before " + text + ".", Err: fault.Unavailable}
-		})
-	}
-	a.health.MarkStarted(checks...)
-}
-
-// publicRedisReason returns the public reason why Redis does not decide, if its answer tells; else err.
-func publicRedisReason(err error) error {
-	switch {
-	case errors.Is(err, quota.ErrNotPermitted):
-		return &server.Reason{Word: "redis_no_permission",
-			Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
-	case errors.Is(err, quota.ErrPartly):
-		return &server.Reason{Word: "redis_part_away", Text: "A part of the Redis Cluster is away: the database decides for its keys.", Err: err}
-	}
-	return err
 }
 
 func (a *App) registerPages(e *echo.Echo) {

@@ -52,8 +52,8 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// Writable returns nil if the database can be written, as far as is known after server.RecentWait, else a *server.Reason.
-func (p *databaseProbe) Writable(ctx context.Context) error {
+// Writable returns nil if the database can be written, as far as is known after server.RecentWait, else why it can't.
+func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
 	_ = p.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	}
 }
 
-// Slow returns a *server.Reason if the database can be written, but late.
-func (p *databaseProbe) Slow(context.Context) error {
+// Slow returns a reason if the database can be written, but late.
+func (p *databaseProbe) Slow(context.Context) *server.Reason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil || !p.slow {

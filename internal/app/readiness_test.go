@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
 )
 
 // played is a database and the heartbeats of a fleet, in a bubble.
@@ -43,15 +47,22 @@ func (d *played) Read(context.Context) (string, error) {
 }
 
 // word returns the word of a reason, with a ! if it takes the replica out; "" for none.
-func word(err error) string {
-	r, ok := errors.AsType[*server.Reason](err)
+func word(r *server.Reason) string {
 	switch {
-	case !ok:
+	case r == nil:
 		return ""
 	case r.Unready:
 		return r.Word + "!"
 	}
 	return r.Word
+}
+
+// documented fails the test unless docs/operations.md names the word.
+func documented(t *testing.T, word string) {
+	t.Helper()
+	if text, err := os.ReadFile("../../docs/operations.md"); err != nil || !strings.Contains(string(text), "`"+word+"`") && word != "" {
+		t.Errorf("docs/operations.md does not name %s: %v", word, err)
+	}
 }
 
 // What the server itself says counts at once; silence only after three tries.
@@ -62,6 +73,7 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 			word string
 		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"},
 			{store.ErrSchema, "log_schema!"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+			documented(t, strings.TrimSuffix(c.word, "!"))
 			d := played{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missesTillAway; n++ {
@@ -79,6 +91,32 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 			servertest.Same(t, "back", p.Writable(t.Context()), nil)
 		}
 	})
+}
+
+// Each reason but the database's has its word, and no word of the error: that has addresses.
+func TestReasonsOfOtherParts(t *testing.T) {
+	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"}, delivery.Health{Server: "192.0.2.2:25", Up: true}
+	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
+	for _, c := range []struct {
+		reason *server.Reason
+		word   string
+	}{
+		{redisReason(nil), ""},
+		{redisReason(dial), "limiter_unreachable"},
+		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
+		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
+		{mailServersReason([]delivery.Health{server2}), ""},
+		{mailServersReason([]delivery.Health{server1, server2}), ""},
+		{mailServersReason([]delivery.Health{server1, server1}), "mail_servers_suspended"},
+		{carriersReason(false), ""},
+		{carriersReason(true), "carriers_suspended"},
+	} {
+		servertest.Same(t, "the word", word(c.reason), c.word)
+		documented(t, c.word)
+		if c.reason != nil && strings.Contains(c.reason.Text, "192.0.2") {
+			t.Errorf("%s tells an address: %s", c.word, c.reason.Text)
+		}
+	}
 }
 
 // A database that answers late is slow, and ready; a look waits 250 ms at most.

@@ -18,10 +18,12 @@ func TestChecks(t *testing.T) {
 			[]string{
 				"postgres://h/d", "postgresql://u@h:5432/d", "postgres://u:p%40%2F@h1:1,h2/d?sslmode=disable", "postgres:///d?host=/var/run/postgresql",
 				"postgres://u:p@[::1]:5432/d", "postgres://h",
+				"postgres://h/d?pool_max_conns=1", "postgres://h/d?sslmode=disable&pool_max_conns=1000",
 			},
 			[]string{
 				"mysql://u:p@h/d", "postgres:///d", "host=h password=hidden", "postgres://u:12/hidden@h/d", "postgres://u:p@hidden@h/d",
 				"postgres://u:100%hidden@h/d", "postgres://u:p@h:x/d", "postgres://u:***@h/d", "postgres://u:p%00@h/d",
+				"postgres://h/d?pool_max_conns=0", "postgres://h/d?pool_max_conns=1001", "postgres://h/d?pool_max_conns=hidden", "postgres://h/d?pool_max_conns=",
 			},
 		},
 		"redis_url": {

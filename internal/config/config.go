@@ -309,6 +309,11 @@ func (a App) hasSecretKey() bool {
 	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKey })
 }
 
+// hasPublicKey reports whether the app has a key for browsers.
+func (a App) hasPublicKey() bool {
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey })
+}
+
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
@@ -358,7 +363,7 @@ func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == de
 // ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
 // loopback.
 func (c Config) ReachedByStrangers(a App) bool {
-	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey }) ||
+	return a.hasPublicKey() ||
 		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }
 

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +45,36 @@ func TestThePageOfPolicies(t *testing.T) {
 				t.Errorf("no purpose uses the policy %s:\n%s", name, block)
 			}
 		}
+	}
+}
+
+// The documents name no variable that the service does not know, and give clients none of the service's: in a shell with one of either kind the
+// service ends.
+func TestDocumentsNameVariables(t *testing.T) {
+	asked := map[string]bool{}
+	for _, pattern := range []string{"*.md", "compose.yaml", "docs/*.*", "docs/*/*.*", "deploy/*.*", "deploy/*/*.*"} {
+		pages, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, page := range pages {
+			text := read(t, page)
+			for _, line := range regexp.MustCompile(`.*Bearer.*SENDCODE_.*`).FindAllString(text, -1) {
+				t.Errorf("%s: a client uses a setting of the service: %s", page, line)
+			}
+			for _, name := range regexp.MustCompile(`\bSENDCODE_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
+				if asked[name] {
+					continue
+				}
+				asked[name] = true
+				if _, err := Load([]string{name + "=x"}, files{}.read); err != nil && strings.Contains(err.Error(), "there is no such variable") {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+	}
+	if !asked["SENDCODE_API_KEY"] || len(asked) < 20 {
+		t.Errorf("found only %v", slices.Sorted(maps.Keys(asked)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sendcode/internal/config/document"
+	"sendcode/internal/golden"
 )
 
 // The environment's proxies take the place of the file's.
@@ -27,7 +28,7 @@ func TestNothingGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "default.yaml", c.YAML())
+	golden.File(t, "testdata/default.yaml", c.YAML())
 	if !c.Loopback() || c.AdminEnabled() || len(c.Warnings) != 0 {
 		t.Errorf("the default must be on loopback, with a console that has no password yet, and without warnings: %q", c.Warnings)
 	}

@@ -2,24 +2,21 @@ package config
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"sendcode/internal/golden"
+)
 
 // full.yaml has every setting, as it is printed: that is a file that means the same, as long as no URL had a password.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	full := must(t, read(t, "testdata/full.yaml"))
-	golden(t, "full.yaml", full.YAML())
+	golden.File(t, "testdata/full.yaml", full.YAML())
 	for _, first := range []Config{full, must(t, "")} {
 		second := readBack(t, first)
 		second.builtIn = first.builtIn // what is printed is written
@@ -76,19 +73,6 @@ func TestWaysToWrite(t *testing.T) {
 		if c := must(t, yaml); !strings.Contains(readBack(t, c).YAML(), printed) {
 			t.Errorf("%s: %q is not in\n%s", yaml, printed, c.YAML())
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got != read(t, path) {
-		t.Errorf("differs from %s (run the test with -update after a change that is meant):\n%s", path, got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sendcode/internal/config/document"
+	"sendcode/internal/golden"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,8 +28,8 @@ func TestReference(t *testing.T) {
 		t.Errorf("%s has no list of variables", page)
 	}
 	text = before + "<!-- of: variables -->\n" + variablesList(t) + "<!-- end -->" + after
-	golden(t, "../example.yaml", exampleFile(t))
-	golden(t, "../"+page, text)
+	golden.File(t, "example.yaml", exampleFile(t))
+	golden.File(t, page, text)
 }
 
 // The example means what holds by default.

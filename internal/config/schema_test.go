@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/config/document"
+	"sendcode/internal/golden"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -28,7 +29,7 @@ func TestSchema(t *testing.T) {
 	if err := out.Encode(whole); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "../schema.json", strings.ReplaceAll(b.String(), `},"`, "},\n\""))
+	golden.File(t, "schema.json", strings.ReplaceAll(b.String(), `},"`, "},\n\""))
 	compiler := jsonschema.NewCompiler()
 	parsed, err := jsonschema.UnmarshalJSON(&b)
 	if err != nil || compiler.AddResource("schema.json", parsed) != nil {

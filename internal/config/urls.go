@@ -68,6 +68,9 @@ func parseURL(text string) (p urlParts, problem string) {
 	return p, ""
 }
 
+// maxPoolConns bounds the parameter pool_max_conns of the database's URL.
+const maxPoolConns = 1000
+
 // checkDatabaseURL returns the problem with the URL of a Postgres database, or "".
 func checkDatabaseURL(value string) string {
 	p, problem := parseURL(value)
@@ -81,6 +84,11 @@ func checkDatabaseURL(value string) string {
 		return "has no host: postgres://user:password@host:5432/database"
 	case !validHosts(p.hosts):
 		return "the host or the port is not valid; the form is postgres://user:password@host:5432/database"
+	}
+	if most := query.Get("pool_max_conns"); query.Has("pool_max_conns") {
+		if n, err := strconv.Atoi(most); err != nil || n < 1 || n > maxPoolConns {
+			return "pool_max_conns must be a number from 1 to " + strconv.Itoa(maxPoolConns)
+		}
 	}
 	return ""
 }

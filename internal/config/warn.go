@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/config/document"
@@ -44,6 +45,7 @@ func (c *Config) warn(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(name != defaultName && len(c.PurposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
 	}
+	c.warnOfReserves(add)
 	c.warnOfApps(now, add)
 	for _, t := range c.Admin.Tokens {
 		warnOfExpiry(now, t.Expires, "The admin token "+t.ID, add)
@@ -69,10 +71,9 @@ func warnOfExpiry(now, end time.Time, what string, add func(when bool, format st
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
-		public := slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey })
 		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
-		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
+		add(a.hasPublicKey() && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
 			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}
@@ -82,6 +83,39 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 				"The origin %s of the app %s is not https: codes can be read in transit.", o, a.Name)
 		}
 	}
+}
+
+// warnOfReserves warns of policies of the file whose places strangers' browsers can use up, those of secret keys too.
+func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
+		purposes := c.PurposesWithPolicy(name)
+		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
+			return len(purposes) > 0 && a.hasPublicKey() || c.ReachedByStrangers(a) && slices.Contains(purposes, defaultName)
+		})
+		open := c.unreserved(name)
+		if reached < 0 || len(open) == 0 {
+			continue
+		}
+		add(true, "The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all codes of a recipient, so "+
+			"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
+			name, strings.Join(open, ", "), c.Apps[reached].Name)
+	}
+}
+
+// unreserved returns the names of a policy's rules on recipients that keep no places: those with more than one place, or all if no rule
+// keeps any.
+func (c *Config) unreserved(policy string) (names []string) {
+	for _, most := range []int{1, 0} {
+		for _, r := range c.Policies[policy] {
+			if r.Scope == quota.Recipient && r.Mode != observe && r.Limit > most && r.Reserve == 0 {
+				names = append(names, r.Name)
+			}
+		}
+		if len(names) > 0 || len(c.Reserve(policy)) > 0 {
+			return names
+		}
+	}
+	return names
 }
 
 // warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name the client's address in client_ip.

@@ -7,6 +7,52 @@ import (
 	"time"
 )
 
+// A policy of one's own that keeps no places is warned of where strangers' browsers reach it, with the rules and the app.
+func TestWarningsOfReserves(t *testing.T) {
+	public := "apps: [{name: shop, origins: ['https://shop.example'], keys: [{id: k, kind: public, sha256: " + strings.Repeat("ab", 32) + "}]}]\n"
+	policy := func(name string, rules ...string) string {
+		return "policies: {" + name + ": [" + strings.Join(rules, ", ") + "]}\n"
+	}
+	const minute, hour, day = "{name: minute, scope: recipient, limit: 1, window: 60s}", "{name: hour, scope: recipient, limit: 5, window: 1h}",
+		"{name: day, scope: recipient, limit: 9, per: day}"
+	const kept, seen = "{name: kept, scope: recipient, limit: 5, window: 1h, reserve: 1}", "{name: seen, scope: recipient, limit: 5, window: 2h, mode: observe}"
+	const gift, page = "purposes: {gift: {policy: gift}}\n", "page: {app: default}\n"
+	for name, c := range map[string]struct {
+		yaml    string
+		outside bool // the address is not loopback
+		want    string
+	}{
+		"loopback, no public key":     {policy("default", hour), false, ""},
+		"public key, built in":        {public, false, ""},
+		"public key, own":             {public + policy("default", minute, hour, day), false, "policy default keeps no places in hour, day: strangers' browsers, which reach the app shop,"},
+		"public key, all keep":        {public + policy("default", minute, kept), false, ""},
+		"public key, one keeps":       {public + policy("default", minute, kept, day), false, "policy default keeps no places in day:"},
+		"public key, nothing to keep": {public + policy("default", minute), false, "policy default keeps no places in minute:"},
+		"public key, observed":        {public + policy("default", kept, seen), false, ""},
+		"public key, another purpose": {public + gift + policy("gift", day), false, "policy gift keeps no places in day:"},
+		"page, on loopback":           {page + policy("default", hour), false, ""},
+		"page, outside":               {page + policy("default", hour), true, "policy default keeps no places in hour: strangers' browsers, which reach the app default,"},
+		"page, outside, built in":     {page, true, ""},
+		"page, of another purpose":    {page + gift + policy("gift", day), true, ""},
+		"no page, outside":            {policy("default", hour), true, ""},
+		"public key, a policy unused": {public + policy("gift", day), false, ""},
+	} {
+		var environ []string
+		if c.outside {
+			environ = reachable
+		}
+		got := ""
+		for _, w := range must(t, c.yaml, environ...).Warnings {
+			if strings.Contains(w, "keeps no places") {
+				got += w
+			}
+		}
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for name, test := range map[string]struct {
 		environ []string

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/golden"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -140,7 +141,7 @@ func TestPages(t *testing.T) {
 		lacks(t, rec, "zhang@", "name@", "li@", "q@", "ana@", "bo@", "cy@", "nora@", "dan@", "flo@") // no full recipient
 		lacks(t, rec, "<script>", "<b>March", "<b>ticket", "<refused>", " style=")
 	}
-	consoletest.Golden(t, "pages.txt", out.String())
+	golden.File(t, "testdata/pages.txt", out.String())
 }
 
 var (

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
+	"sendcode/internal/golden"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
@@ -228,7 +229,7 @@ func TestVerdictsWithoutRows(t *testing.T) {
 		}
 		out.WriteString("\n")
 	}
-	consoletest.Golden(t, "norows.txt", out.String())
+	golden.File(t, "testdata/norows.txt", out.String())
 }
 
 // Hints are of a recipient alone, at most three are looked up, and scripts have none. Where requests are turned away, that is the hint.

@@ -2,8 +2,10 @@ package house
 
 import (
 	"go/ast"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,11 +22,11 @@ func TestEveryFuzzTargetHasACorpus(t *testing.T) {
 		}
 	}
 	if len(targets) < 10 {
-		t.Fatalf("only %d fuzz targets were found", len(targets))
+		t.Fatalf("found the fuzz targets %q alone", slices.Sorted(maps.Keys(targets)))
 	}
 	for dir := range targets {
 		if files, err := os.ReadDir(filepath.Join(root, dir)); err != nil || len(files) < 5 {
-			t.Errorf("%s holds %d inputs", dir, len(files))
+			t.Errorf("%s holds only the inputs %v: %v", dir, files, err)
 		}
 	}
 	found, err := filepath.Glob(filepath.Join(root, "internal", "*", "testdata", "fuzz", "*"))

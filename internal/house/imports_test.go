@@ -84,17 +84,36 @@ func TestTablesAreSound(t *testing.T) {
 		if free(pkg) {
 			t.Errorf("%s needs no row", pkg)
 		}
+		for _, imported := range repeated(words(list)) {
+			t.Errorf("the row of %s names %s twice", pkg, imported)
+		}
 		for _, imported := range words(list) {
 			if _, ok := edges[imported]; !ok {
 				t.Errorf("the row of %s names %s, which has no row itself", pkg, imported)
 			}
 		}
 	}
+	for _, pkg := range repeated(support) {
+		t.Errorf("the kits name %s twice", pkg)
+	}
 	for name, users := range modules {
+		for _, pkg := range repeated(words(users)) {
+			t.Errorf("the row of module %s names %s twice", name, pkg)
+		}
 		for _, pkg := range words(users) {
 			if _, ok := edges[pkg]; !ok && pkg != anywhere && !free(pkg) {
 				t.Errorf("the row of module %s names %s, which has no row", name, pkg)
 			}
 		}
 	}
+}
+
+// repeated returns the words that a list has more than once.
+func repeated(list []string) (twice []string) {
+	for i, word := range list {
+		if slices.Contains(list[:i], word) {
+			twice = append(twice, word)
+		}
+	}
+	return twice
 }

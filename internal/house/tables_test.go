@@ -65,14 +65,14 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "internal/fault internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/fault internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/reports internal/code",
+	"internal/api":    "internal/fault internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
 		"internal/console/records internal/console/policies",
-	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame internal/console/frame",
-	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame internal/console/frame",
+	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame",
+	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
@@ -90,15 +90,15 @@ var edges = map[string]string{
 	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
-		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/keys internal/policy internal/gates " +
-		"internal/refusals internal/outbox internal/reports internal/jobs internal/limits internal/redemption internal/support",
+		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
+		"internal/refusals internal/outbox internal/jobs internal/limits internal/redemption internal/support",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
 	"internal/app/doctor":  "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
 }
 
 // support is what no production package imports: kits for tests.
-var support = words("internal/servertest internal/store/sqlite/sqlitetest " +
+var support = words("internal/servertest internal/golden internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 
@@ -125,13 +125,14 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
-	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
+	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
+	"github.com/rogpeppe/go-internal":       "internal/golden", // diff, as Go's own tools have it
 	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -71,15 +70,17 @@ func (r *Recent) run(ctx context.Context, ended chan struct{}) {
 	close(ended)
 }
 
-// Health answers /livez, which checks nothing, and /readyz.
+// Check returns why a part is away or slow; nil if it is well. It must answer soon.
+type Check func(context.Context) *Reason
+
+// Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
 type Health struct {
-	checks   atomic.Pointer[[]func(context.Context) error] // nil: starting
+	checks   atomic.Pointer[[]Check] // nil: starting
 	stopping atomic.Bool
 }
 
-// MarkStarted ends the 503 of /readyz: from now on it runs these checks, each of which must answer soon. One that fails makes it
-// "degraded", or 503 if its Reason says so.
-func (h *Health) MarkStarted(checks ...func(context.Context) error) { h.checks.Store(&checks) }
+// MarkStarted ends the 503 of /readyz: from now on it runs these checks. One that fails makes it "degraded", or 503 if its Reason says so.
+func (h *Health) MarkStarted(checks ...Check) { h.checks.Store(&checks) }
 
 // EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.
 func (h *Health) EndConnections(next http.Handler) http.Handler {
@@ -112,26 +113,23 @@ func (h *Health) readiness(ctx context.Context) (status int, body string) {
 	if checks == nil {
 		return http.StatusServiceUnavailable, "starting"
 	}
-	errs := make([]error, len(*checks))
+	reasons := make([]*Reason, len(*checks))
 	var wg sync.WaitGroup
 	for i, check := range *checks {
-		wg.Go(func() { errs[i] = check(ctx) })
+		wg.Go(func() { reasons[i] = check(ctx) })
 	}
 	wg.Wait()
 	status = http.StatusOK
 	var lines []string
-	for _, err := range errs {
-		if err == nil {
+	for _, r := range reasons {
+		if r == nil {
 			continue
 		}
 		line := "degraded"
-		if r, ok := errors.AsType[*Reason](err); ok {
-			if r.Unready {
-				status, line = http.StatusServiceUnavailable, "unavailable"
-			}
-			line += ": " + r.Word + ": " + r.Text
+		if r.Unready {
+			status, line = http.StatusServiceUnavailable, "unavailable"
 		}
-		lines = append(lines, line)
+		lines = append(lines, line+": "+r.Word+": "+r.Text)
 	}
 	return status, cmp.Or(strings.Join(lines, "\n"), "ok")
 }

@@ -171,6 +171,23 @@ func (c *Carriers) routeByName(name string) *route {
 	return &route{}
 }
 
+// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait.
+func (c *Carriers) Suspended() bool {
+	for _, r := range c.routes {
+		prefixes := r.Prefixes
+		if len(prefixes) == 0 {
+			prefixes = []string{""}
+		}
+		for _, prefix := range prefixes { // as the shortest number that begins with it
+			inUse := func(other *route) bool { return other.acceptsNumber(prefix) && other.breaker.Health().Up }
+			if !slices.ContainsFunc(c.routes, inUse) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Health returns the health of each carrier, in order of preference.
 func (c *Carriers) Health() []delivery.Health {
 	var all []delivery.Health

@@ -3,6 +3,7 @@ package sms
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,6 +89,41 @@ func TestRoutesByPrefix(t *testing.T) {
 	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
 	if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
 		t.Errorf("%v", err)
+	}
+}
+
+// Carriers are suspended once some numbers have no carrier in use, even if others have.
+func TestSuspended(t *testing.T) {
+	for name, c := range map[string]struct {
+		prefixes [][]string // of each carrier
+		failed   []int      // carriers
+		want     bool
+	}{
+		"all in use":                  {[][]string{nil, nil}, nil, false},
+		"one of two":                  {[][]string{nil, nil}, []int{0}, false},
+		"both":                        {[][]string{nil, nil}, []int{0, 1}, true},
+		"the only one":                {[][]string{nil}, []int{0}, true},
+		"the only one of a prefix":    {[][]string{{"+1", "+86"}, {"+1", "+49"}}, []int{0}, true},
+		"one of two of a prefix":      {[][]string{{"+86"}, {"+1", "+86"}}, []int{0}, false},
+		"a prefix that another takes": {[][]string{{"+86"}, nil}, []int{0}, false},
+		"the one of all others":       {[][]string{{"+86"}, nil}, []int{1}, true},
+		"the one of a longer prefix":  {[][]string{{"+4915"}, {"+49"}}, []int{0}, false},
+		"the one of a shorter prefix": {[][]string{{"+4915"}, {"+49"}}, []int{1}, true},
+	} {
+		var routes []Route
+		for n, prefixes := range c.prefixes {
+			routes = append(routes, Route{Carrier: &scripted{name: strconv.Itoa(n)}, Prefixes: prefixes})
+		}
+		all := NewCarriers(routes, Options{})
+		for _, n := range c.failed {
+			for range delivery.FaultsInRow {
+				report, _ := all.routes[n].breaker.Allow()
+				report(failing(delivery.Temporary))
+			}
+		}
+		if got := all.Suspended(); got != c.want {
+			t.Errorf("%s: suspended %v", name, got)
+		}
 	}
 }
 

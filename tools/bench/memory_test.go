@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/store/postgres"
 )
 
 // measureMemory measures the service's memory, and how long it takes from the start of a process to its first 202, on a database that has
@@ -87,7 +89,6 @@ const (
 	retention  = 90   // days; a partition is dropped when its whole week is older
 	perReplica = 4    // processors of one replica
 	mostConns  = 1000 // of one replica to a mail server
-	pool       = 15   // connections of one replica to Postgres
 	mailTime   = 0.3  // s that a mail server takes for a mail
 	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
 	pageSize   = 8192 // bytes
@@ -107,7 +108,7 @@ func needs(u units) string {
 Assumed: one check for each send; the busiest second has %d times the mean, and processors are %.0f %% busy then; rows are kept for %d days and up to
 a week; a replica has %d processors and %d connections to Postgres; a mail takes %.1f s; Redis keeps a recipient for a day.
 
-`, peakFactor, busy*100, retention, perReplica, pool, mailTime) + needed(u, 10e6) + fmt.Sprintf(`
+`, peakFactor, busy*100, retention, perReplica, postgres.ConnsPerReplica, mailTime) + needed(u, 10e6) + fmt.Sprintf(`
 Postgres writes a whole page at its first change after a checkpoint: at most %d pages of 8 kB a send. Rarer checkpoints and
 `+"`wal_compression`"+` reduce it.
 `, scattered)
@@ -134,7 +135,7 @@ func needed(u units, sends float64) string {
 		{"sends a second, peak", number(peak)}, {"processors for the program", number(processors(u.program))}, {"replicas", whole(replicas)},
 		{"processors for Postgres", number(processors(u.postgres))}, {"processors for Redis", number(processors(u.redis))},
 		{"WAL a day", size(sends * u.wal)}, {"whole pages in the WAL a day, at most", size(sends * scattered * pageSize)},
-		{"disk for the log", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * pool)},
+		{"disk for the log", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * postgres.ConnsPerReplica)},
 		{"connections to mail servers, peak", whole(mails)}, {"memory of Redis", size(sends * u.key)},
 	} {
 		g.add(line[0], line[1])

@@ -5,12 +5,9 @@ package consoletest
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,27 +158,6 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 		if strings.Contains(rec.Body.String(), text) {
 			t.Errorf("%q is in: %s", text, rec.Body)
 		}
-	}
-}
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// Golden fails the test unless got equals the file under testdata.
-func Golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (-update rewrites it):\n%s", name, got)
 	}
 }
 

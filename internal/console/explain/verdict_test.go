@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/golden"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -250,7 +251,7 @@ func TestStories(t *testing.T) {
 			}
 		}
 	}
-	consoletest.Golden(t, "stories.txt", b.String())
+	golden.File(t, "testdata/stories.txt", b.String())
 }
 
 // timelines are situations that differ in their time line alone.

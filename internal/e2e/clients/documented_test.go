@@ -146,7 +146,7 @@ func TestTheLinesOfSixLimiters(t *testing.T) {
 		for _, line := range lines {
 			for n := range 2 {
 				curl := exec.Command("sh", "-c", line)
-				curl.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key)
+				curl.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
 				out, err := curl.Output()
 				once := strings.Contains(line, "/codes/") || strings.Contains(line, "/gift/")
 				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]

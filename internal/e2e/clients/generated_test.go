@@ -61,7 +61,7 @@ func TestGeneratedClients(t *testing.T) {
 			do := func(command []string) ([]byte, error) {
 				c := exec.CommandContext(t.Context(), command[0], command[1:]...)
 				c.Dir = dir
-				c.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key, "GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
 					"npm_config_update_notifier=false", "npm_config_fetch_retries=0")
 				return c.CombinedOutput()
 			}

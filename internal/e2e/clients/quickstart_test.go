@@ -87,7 +87,7 @@ func TestQuickStarts(t *testing.T) {
 			}) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
-				c.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
 				out, err := c.Output()
 				if err == nil {
 					both := json.NewDecoder(bytes.NewReader(out))

@@ -53,7 +53,7 @@ func signUpWith(t *testing.T, program, file string) {
 	s.Write(fmt.Sprintf("apps: [{name: shop, return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n", shop+"/signup", sha256.Sum256([]byte(key))))
 	s.Start(1)
 	backEnd := exec.Command(program, file)
-	backEnd.Env = append(os.Environ(), "SENDCODE_URL="+s.Replicas[0].Base, "SENDCODE_API_KEY="+key, "SHOP_URL="+shop)
+	backEnd.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+key, "SHOP_URL="+shop)
 	backEnd.Stderr = s.Printed
 	apptest.Must(t, backEnd.Start())
 	t.Cleanup(func() { _ = backEnd.Process.Kill(); _ = backEnd.Wait() })

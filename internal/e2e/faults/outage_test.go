@@ -3,7 +3,9 @@ package faults
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,9 @@ import (
 const three = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n    - {name: hour, scope: recipient, limit: 5, window: 1h}\n" +
 	"    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
 
+// redisAway is what /readyz says while Redis does not answer.
+const redisAway = "degraded: limiter_unreachable: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
+
 // While Redis is away, the log decides alone, exactly; a Redis that comes back empty learns.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
@@ -28,7 +33,7 @@ func TestRedisAway(t *testing.T) {
 	told := s.Ask(1, apptest.Ana)
 	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
 	s.AwaitMail(apptest.Ana, 1)
-	s.AwaitReady(0, 200, "degraded")
+	s.AwaitReady(0, 200, redisAway)
 	s.Counts("sendcode_limiter_up", "0")
 	apptest.Must(t, s.Redis.Start())
 	s.AwaitReady(0, 200, "ok")
@@ -132,6 +137,47 @@ func TestMailServerAway(t *testing.T) {
 		s.Ask(0, "e"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
 		return up("1", away.Addr()) == "1"
 	})
+}
+
+// While all mail servers or all carriers are suspended, /readyz says so, and no address; each part that is away has a line.
+func TestMailServersAndCarriersAway(t *testing.T) {
+	t.Parallel()
+	var carrierUp atomic.Bool
+	carrier := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !carrierUp.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(carrier.Close)
+	s := apptest.Embedded(t).Write(`sms:
+  countries: [DE]
+  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", format: form, body: "to={to}&text={text}"}]
+`)
+	one, two := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	s.Env["SENDCODE_SMTP_URL"] = one.URL() + "," + two.URL()
+	one.Stop()
+	two.Stop()
+	s.Start(1)
+	s.AwaitReady(0, http.StatusOK, "ok")
+	n := 0
+	awaitReady := func(channel, body string) { // while sends come
+		t.Helper()
+		s.Await("readiness: "+body, func() bool {
+			n++
+			to := map[string]string{"email": fmt.Sprintf("r%d@example.com", n), "sms": fmt.Sprintf("+4915123%06d", n)}[channel]
+			s.Is("a send", s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to)), http.StatusAccepted)
+			status, got := s.Ready(0)
+			return status == http.StatusOK && got == body
+		})
+	}
+	const mail = "degraded: mail_servers_suspended: All mail servers are suspended after failures: mails wait."
+	const text = "degraded: carriers_suspended: All carriers, or all that take some numbers, are suspended after failures: those text messages wait."
+	awaitReady("email", mail)
+	awaitReady("sms", mail+"\n"+text)
+	two.Restart()
+	awaitReady("email", text)
+	carrierUp.Store(true)
+	awaitReady("sms", "ok")
 }
 
 // A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.

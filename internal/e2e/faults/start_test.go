@@ -41,7 +41,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	a, err := start(0)
 	apptest.Must(t, err)
 	s.Serve(a)
-	s.AwaitReady(1, http.StatusOK, "degraded")
+	s.AwaitReady(1, http.StatusOK, redisAway)
 	s.Stop(1)
 	servertest.AwaitFree(t, s.Env["SENDCODE_ADDR"])
 	s.Postgres.Stop()

@@ -39,7 +39,9 @@ type sealedRow struct {
 func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	url := s.Env["SENDCODE_DATABASE_URL"]
+	s.Env["SENDCODE_DATABASE_URL"] += "&pool_max_conns=2" // for serve, rekey and the doctor
+	owner, err := pgx.Connect(s.Context(), url)
 	apptest.Must(t, err)
 	defer owner.Close(s.Context())
 	exec := func(statement string, args ...any) {
@@ -133,7 +135,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 	exec(`UPDATE stop_at SET id = ''`)
 
 	// A row that another transaction has locked is left, and said.
-	other, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	other, err := pgx.Connect(s.Context(), url)
 	apptest.Must(t, err)
 	defer other.Close(s.Context())
 	_, err = other.Exec(s.Context(), `SET idle_in_transaction_session_timeout = 0`)

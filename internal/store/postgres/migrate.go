@@ -27,10 +27,11 @@ const (
 // role, the role that the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs in as role, it
 // does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
-	config, err := pgx.ParseConfig(url)
+	parsed, err := parseURL(url)
 	if err != nil {
-		return errors.New("store: the database URL can't be read") // the cause may show a password
+		return err
 	}
+	config := parsed.ConnConfig
 	// A migration that waits for a table blocks all later statements on it, so it gives up and tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"

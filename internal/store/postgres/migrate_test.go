@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,7 +154,7 @@ func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and with it a pool: those of cases that are
 	// over make room.
-	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", "default_pool_size = 27")
+	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},

@@ -52,11 +52,15 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
-	otherConns    = 6 // of each replica, unless the URL says pool_max_conns; Begin and Check have maxWriters more each
+	otherConns    = 6 // unless the URL says pool_max_conns
 	finisherConns = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
 	idleTime      = 5 * time.Minute
 	lifetime      = time.Hour
 )
+
+// ConnsPerReplica is how many connections one process opens at most: Begin and Check have maxWriters each, Look and Verification
+// maxLookers. With pool_max_conns in the URL that replaces otherConns.
+const ConnsPerReplica = 2*maxWriters + finisherConns + 2*maxLookers + otherConns
 
 func connectTimeout() time.Duration { return store.CallTimeout * 3 / 5 }
 
@@ -147,16 +151,30 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 }
 
 func (p *DB) closePools() {
-	for _, pool := range []*pgxpool.Pool{p.writers, p.finishers, p.lookers, p.pool} {
-		if pool != nil {
+	for _, pool := range p.pools() {
+		if pool.Pool != nil {
 			pool.Close()
 		}
 	}
 }
 
+// parseURL returns the configuration of connections to the database at url, and of the pool of otherConns. The parameters of the pool, such as
+// pool_max_conns, are not among the server's settings. Errors do not contain the URL.
+func parseURL(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	server, failed := pgx.ParseConfig(url) // leaves the parameters of the pool among the settings
+	if err != nil || failed != nil {
+		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
+	}
+	if _, ok := server.RuntimeParams["pool_max_conns"]; !ok {
+		config.MaxConns = otherConns
+	}
+	return config, nil
+}
+
 // poolOptions are the differences between the pools.
 type poolOptions struct {
-	conns      int32             // most connections, one of which stays open; 0: otherConns, unless the URL has pool_max_conns
+	conns      int32             // most connections, one of which stays open; 0: as parseURL says
 	session    map[string]string // settings besides session
 	statements []statement       // prepared on each connection, each with one generic plan
 }
@@ -166,14 +184,12 @@ type statement struct{ name, sql string }
 
 // newPool opens a pool of connections. Errors do not contain the URL.
 func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := parseURL(url)
 	if err != nil {
-		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
+		return nil, err
 	}
 	if o.conns > 0 {
 		config.MaxConns, config.MinConns = o.conns, 1
-	} else if !strings.Contains(url, "pool_max_conns") {
-		config.MaxConns = otherConns
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without prepared statements ping a connection that
 	// was idle for 1 s. The others only look for unread bytes, since their calls are repeated after a lost connection.

@@ -137,11 +137,11 @@ var errIsRole = errors.New("store: the URL logs in as the role that the service 
 
 // CheckMayMigrate returns an error if the URL logs in as the role that the service works as, which must not migrate.
 func CheckMayMigrate(url, role string) error {
-	config, err := pgx.ParseConfig(url)
+	config, err := parseURL(url)
 	if err != nil {
-		return errors.New("store: the database URL can't be read") // the cause may show a password
+		return err
 	}
-	if role != "" && config.User == role {
+	if role != "" && config.ConnConfig.User == role {
 		return errIsRole
 	}
 	return nil

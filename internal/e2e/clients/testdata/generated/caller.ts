@@ -11,9 +11,9 @@ export const again: Ask = { verification_id: "01a2062b-2f03-7962-9eac-0bf0b1a1b6
 // @ts-expect-error: a recipient needs a channel
 export const short: Ask = { to: "ana@example.com" };
 
-const post = async (path: string, body: unknown): Promise<Response> => fetch(process.env.SENDCODE_URL + path, {
+const post = async (path: string, body: unknown): Promise<Response> => fetch(process.env.CODES_URL + path, {
   method: "POST", body: JSON.stringify(body),
-  headers: { "Content-Type": "application/json", Authorization: `Bearer ${process.env.SENDCODE_API_KEY}` },
+  headers: { "Content-Type": "application/json", Authorization: `Bearer ${process.env.CODES_KEY}` },
 });
 
 async function send(to: string): Promise<object> {

@@ -9,8 +9,8 @@ import (
 )
 
 func main() {
-	c, err := NewClientWithResponses(os.Getenv("SENDCODE_URL"), WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+os.Getenv("SENDCODE_API_KEY"))
+	c, err := NewClientWithResponses(os.Getenv("CODES_URL"), WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+os.Getenv("CODES_KEY"))
 		return nil
 	}))
 	must(err)

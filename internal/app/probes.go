@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/fault"
+	"sendcode/internal/server"
+	"sendcode/internal/sms"
+	"sendcode/quota"
+)
+
+// addProbes gives /readyz a check of each part, and registers the gauges of limiter and database.
+func (a *App) addProbes() {
+	var beats heartbeats
+	var limiterUp func(context.Context) error
+	limiter := func(context.Context) *server.Reason { return nil }
+	if a.redis != nil {
+		redis := &server.Recent{Check: a.pingRedis()}
+		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
+		limiter = func(ctx context.Context) *server.Reason { return redisReason(redis.Get(ctx)) }
+	}
+	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
+	a.metrics.RegisterLimiter(limiterUp)
+	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
+		if r := a.database.Writable(ctx); r != nil {
+			return r
+		}
+		return nil
+	})
+	checks := []server.Check{a.database.Writable, a.database.Slow, limiter,
+		func(context.Context) *server.Reason { return mailServersReason(a.servers.Health()) }}
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		checks = append(checks, func(context.Context) *server.Reason { return carriersReason(carriers.Suspended()) })
+	}
+	if until := a.cfg.HoldUntil; a.now().Before(until) {
+		text := until.UTC().Format(time.RFC3339)
+		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text)
+		checks = append(checks, func(context.Context) *server.Reason {
+			if !a.now().Before(until) {
+				return nil
+			}
+			return &server.Reason{Word: "held", Text: "No code is sent before " + text + ".", Err: fault.Unavailable}
+		})
+	}
+	a.health.MarkStarted(checks...)
+}
+
+// pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and when all is back. One call at a time.
+func (a *App) pingRedis() func(context.Context) error {
+	partly := false
+	return func(ctx context.Context) error {
+		err := a.redis.Ping(ctx)
+		switch now := errors.Is(err, quota.ErrPartly); {
+		case now && !partly:
+			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err)
+		case !now && partly && err == nil:
+			a.logger.Info("Redis Cluster whole again")
+		}
+		partly = errors.Is(err, quota.ErrPartly) || partly && err != nil
+		return err
+	}
+}
+
+// redisReason returns why Redis does not decide; nil if err is nil.
+func redisReason(err error) *server.Reason {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, quota.ErrNotPermitted):
+		return &server.Reason{Word: "redis_no_permission",
+			Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
+	case errors.Is(err, quota.ErrPartly):
+		return &server.Reason{Word: "redis_part_away", Text: "A part of the Redis Cluster is away: the database decides for its keys.", Err: err}
+	}
+	return &server.Reason{Word: "limiter_unreachable",
+		Text: "Redis does not answer or can't write: the database decides for recipients, each process for other rules.", Err: err}
+}
+
+// mailServersReason returns a reason if all mail servers are suspended.
+func mailServersReason(all []delivery.Health) *server.Reason {
+	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) {
+		return nil
+	}
+	return &server.Reason{Word: "mail_servers_suspended", Text: "All mail servers are suspended after failures: mails wait.", Err: fault.Unavailable}
+}
+
+// carriersReason returns a reason if all carriers of some numbers are suspended.
+func carriersReason(suspended bool) *server.Reason {
+	if !suspended {
+		return nil
+	}
+	return &server.Reason{Word: "carriers_suspended",
+		Text: "All carriers, or all that take some numbers, are suspended after failures: those text messages wait.", Err: fault.Unavailable}
+}

@@ -1,0 +1,46 @@
+// Package golden compares what tests get with files that were read by a person once. A test that fails prints the lines that differ.
+package golden
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// File fails the test unless got equals the file at path. With -update it writes the file instead.
+func File(t testing.TB, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := changes(path, string(want), got); lines != "" {
+		t.Errorf("%s is not what the test gets; run it with -update if the change is meant:\n%s", path, lines)
+	}
+}
+
+// mostLines is how many lines of a difference are printed.
+const mostLines = 60
+
+// changes returns the lines that differ, with those around them; "" if there are none.
+func changes(path, want, got string) string {
+	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
+	_, text, _ = strings.Cut(text, "\n") // "diff path now"
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) <= mostLines {
+		return text
+	}
+	return strings.Join(lines[:mostLines], "") + fmt.Sprintf("… and %d more lines\n", len(lines)-mostLines)
+}

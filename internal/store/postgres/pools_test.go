@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+
+	"sendcode/internal/servertest"
+	"sendcode/internal/store/storetest"
+)
+
+// The URL's parameters of the pool are no settings of the server: a migration works with them, too. pool_max_conns bounds the pool of all but
+// sends, checks, looks and outcomes; without it a replica has at most ConnsPerReplica connections.
+func TestParametersOfThePool(t *testing.T) {
+	for parameters, want := range map[string]int{
+		"":                  ConnsPerReplica,
+		"&pool_max_conns=1": ConnsPerReplica - otherConns + 1,
+		"&pool_max_conns=40&pool_min_conns=1&pool_max_conn_lifetime=30m": ConnsPerReplica - otherConns + 40,
+		"&application_name=pool_max_conns":                               ConnsPerReplica,
+	} {
+		t.Run(parameters, func(t *testing.T) {
+			url := newDatabase(t) + parameters
+			storetest.OK(t, CheckMayMigrate(url, "another"))
+			storetest.OK(t, Migrate(t.Context(), url, ""))
+			p := storetest.Must(Open(t.Context(), url, ""))(t)
+			defer func() { storetest.OK(t, p.Close()) }()
+			most := 0
+			for _, pool := range p.pools() {
+				most += int(pool.Stat().MaxConns())
+			}
+			servertest.Same(t, "the most connections", most, want)
+			servertest.Same(t, "a ping", p.Ping(t.Context()), nil)
+		})
+	}
+}
+
+// The documents' figures of connections for each replica are those of the pools.
+func TestDocumentsKnowTheConnections(t *testing.T) {
+	for file, wants := range map[string]map[string]int{
+		"operations": {
+			"`default_pool_size` is %d for each replica": ConnsPerReplica,
+			"%d are for sends, checks, looks and":        ConnsPerReplica - otherConns,
+			"the other %d, which":                        otherConns,
+		},
+		"PERFORMANCE": {"and %d connections to Postgres;": ConnsPerReplica},
+	} {
+		text := storetest.Must(os.ReadFile("../../../docs/" + file + ".md"))(t)
+		for sentence, want := range wants {
+			if sentence = fmt.Sprintf(sentence, want); !regexp.MustCompile(spaced(sentence)).Match(text) {
+				t.Errorf("docs/%s.md does not say %q", file, sentence)
+			}
+		}
+	}
+}
+
+// spaced returns a pattern of the text, however its lines are broken.
+func spaced(text string) string {
+	return regexp.MustCompile(` +`).ReplaceAllString(regexp.QuoteMeta(text), `\s+`)
+}
