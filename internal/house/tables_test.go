@@ -99,7 +99,7 @@ var edges = map[string]string{
 
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/store/sqlite/sqlitetest " +
-	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
+	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest internal/code/codetest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 
 // modules says which packages may use another author's module, so that
