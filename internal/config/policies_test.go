@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -68,5 +70,24 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 			reached = append(reached, got.ReachedByStrangers(a))
 		}
 		is(t, c.yaml, []any{got.Reserve("default"), got.BuiltInPolicy("default"), reached}, []any{c.reserve, c.builtIn, c.reached})
+	}
+}
+
+// A send is not deleted while a rule counts it: the shortest retention outlasts the longest rule, in whole hours.
+func TestRetentionOutlastsEveryRule(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest := quota.LongestKeep([]quota.Rule{
+		{Window: quota.MaxWindow}, {Days: quota.MaxDays, Zone: berlin}, {Per: quota.Month, Zone: berlin},
+	}) + store.MaxClockSkew
+	for hours := int(longest.Hours()); hours > 0; hours /= 2 {
+		if _, err := loadYAML(fmt.Sprintf("retention: %dh", hours)); err == nil {
+			t.Errorf("a retention of %d h is taken, and a rule counts for %v", hours, longest)
+		}
+	}
+	if _, err := loadYAML("retention: 768h"); err != nil {
+		t.Error(err)
 	}
 }

@@ -98,7 +98,7 @@ var edges = map[string]string{
 }
 
 // support is what no production package imports: kits for tests.
-var support = words("internal/servertest internal/golden internal/store/sqlite/sqlitetest " +
+var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 

@@ -54,7 +54,7 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 				if r.LastCode() == first {
 					t.Fatal("the resend carries the same code")
 				}
-				submit(tab, "check", "code", vtest.WrongCode(first))
+				submit(tab, "check", "code", r.WrongCode(first))
 				submit(tab, "check", "code", first)
 				if !strings.Contains(tabs[tab], `data-kind="approved"`) {
 					t.Errorf("the first code is not taken: %s", tabs[tab])

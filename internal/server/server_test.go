@@ -49,15 +49,19 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		status int
 		slug   string
 		more   string // part of the answer
+		after  string // Retry-After
 	}{
-		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`},
-		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`},
-		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`},
-		{&verification.HeldError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable", "before 2001-09-09T01:46:40Z"},
-		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
-		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", ""},
-		{errors.New("a secret detail"), 500, "internal", ""},
-		{echo.NewHTTPError(500, "a secret detail"), 500, "internal", ""},
+		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`, ""},
+		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`, "2"},
+		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`, "2"},
+		{&verification.HeldError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable", "before 2001-09-09T01:46:40Z", "2"},
+		{&verification.TooManyChecksError{RetryAfter: 59*time.Second + time.Microsecond}, 429, "too-many-checks", `"retry_after":60`, "60"},
+		{&verification.TooManyChecksError{RetryAfter: time.Microsecond, Send: true}, 429, "too-many-checks", "can be sent in 1 s.", "1"},
+		{verification.ErrBusy, 409, "conflict", "", "1"},
+		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", "", ""},
+		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", "", ""},
+		{errors.New("a secret detail"), 500, "internal", "", ""},
+		{echo.NewHTTPError(500, "a secret detail"), 500, "internal", "", ""},
 	} {
 		e, _ := testServer(t)
 		e.GET("/v1/x", func(echo.Context) error { return c.err })
@@ -73,7 +77,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 			strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
 		}
-		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || c.status == 503 && h.Get("Retry-After") == "" {
+		if h := w.Header(); h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != c.after {
 			t.Errorf("%v: headers %v", c.err, h)
 		}
 	}

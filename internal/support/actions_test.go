@@ -71,7 +71,7 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		r.SendTo(vtest.Ana) // at once, also where the lockout was remembered
 		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		r.Want("tries left of a pending code", r.Check(ids[4], vtest.WrongCode(r.Code(4))).AttemptsRemaining, 4)
+		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the log's failures, too
 		r.SendTo(vtest.Ana)

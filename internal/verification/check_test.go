@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/code/codetest"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -22,20 +23,52 @@ func TestCheckCountsThenCompares(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		fifth := r.SendTo("bea@example.com")
 		for range verification.MaxAttempts - 1 {
-			r.Check(fifth.View.ID, vtest.WrongCode(r.Code(0)))
+			r.Check(fifth.View.ID, r.WrongCode(r.Code(0)))
 		}
 		r.WantChecked("the right code, fifth", r.Check(fifth.View.ID, r.Code(0)), "approved true")
 		r.WantChecked("used again", r.Check(fifth.View.ID, r.Code(0)), "approved false")
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(1)
 		for left := verification.MaxAttempts - 1; left > 0; left-- {
-			c := r.Check(a.View.ID, vtest.WrongCode(code))
+			c := r.Check(a.View.ID, r.WrongCode(code))
 			r.WantChecked("a wrong code", c, "pending false")
 			r.Want("tries left", c.AttemptsRemaining, left)
 		}
-		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, vtest.WrongCode(code)), "max_attempts_reached false")
+		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, r.WrongCode(code)), "max_attempts_reached false")
 		r.WantChecked("the right code after it", r.Check(a.View.ID, code), "max_attempts_reached false")
 	})
+}
+
+// A code is approved only if each of its characters is right, in its place.
+func TestEachCharacterCounts(t *testing.T) {
+	for name, change := range map[string]func(*vtest.Settings){"digits": nil, "letters": letters} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+				length := r.Settings.Purposes["default"].CodeLength
+				for position := range length {
+					id := r.SendTo(vtest.NthAddress(position)).View.ID
+					right := r.LastCode()
+					wrong := []string{swapped(right, position)}
+					for round := range verification.MaxAttempts - 2 {
+						wrong = append(wrong, codetest.Wrong(right, position+length*3*round)) // 1, 4 and 7 characters on
+					}
+					for _, typed := range wrong {
+						if typed != right { // two equal characters were swapped
+							r.WantChecked("one position is wrong", r.Check(id, typed), "pending false")
+						}
+					}
+					r.WantApproved(id, right)
+				}
+			})
+		})
+	}
+}
+
+// swapped returns a code with the character at a position and the next one, or the first one after the last, in each other's place.
+func swapped(right string, position int) string {
+	b, next := []byte(right), (position+1)%len(right)
+	b[position], b[next] = b[next], b[position]
+	return string(b)
 }
 
 // disturbed is a log in which something happens before each check. It notes which verifications are checked.
@@ -81,7 +114,7 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
 		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
-		r.WantChecked("a wrong code", r.Check(a.View.ID, vtest.WrongCode(code)), "pending false")
+		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
 	})
 }
@@ -92,7 +125,7 @@ func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 		log := &disturbed{DB: r.Store}
 		r.Svc.Store = log
 		a := r.SendTo(vtest.Ana)
-		r.Check(a.View.ID, vtest.WrongCode(r.LastCode()))
+		r.Check(a.View.ID, r.WrongCode(r.LastCode()))
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
 		r.Want("checked", log.checked, []string{a.View.ID, "unknown"})
 	})
@@ -120,12 +153,6 @@ func letters(s *vtest.Settings) {
 	s.Set.Purposes["default"] = p
 }
 
-// wrongLetters changes every character for another of the alphabet.
-func wrongLetters(right string) string {
-	all := code.Unambiguous.Characters()
-	return strings.Map(func(r rune) rune { return rune(all[(strings.IndexRune(all, r)+1)%len(all)]) }, right)
-}
-
 func TestLettersAreSentAndChecked(t *testing.T) {
 	vtest.InBubbleWith(t, letters, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -135,7 +162,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)), "code", "")
 		}
-		r.WantChecked("wrong letters", r.Check(a.View.ID, wrongLetters(sent)), "pending false")
+		r.WantChecked("wrong letters", r.Check(a.View.ID, r.WrongCode(sent)), "pending false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts-1)
 		r.WantApproved(a.View.ID, strings.ToLower(sent[:4])+" - "+sent[4:])
 	})
@@ -302,7 +329,7 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), fault.NotFound)
 		}
-		want("a wrong code", vtest.WrongCode(code), "pending false")
+		want("a wrong code", r.WrongCode(code), "pending false")
 		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
 		want("the right code", code, "approved true")
 		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), fault.NotFound)

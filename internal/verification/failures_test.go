@@ -105,7 +105,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 				if i%4 == 0 {
 					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)), vtest.By(c))).View.ID)
 				}
-				_, was, w := r.Try(c, sent[len(sent)-1], vtest.WrongCode(r.LastCode()))
+				_, was, w := r.Try(c, sent[len(sent)-1], r.WrongCode(r.LastCode()))
 				if was {
 					compared++
 				}
@@ -167,11 +167,11 @@ func TestWhatIsNoFailure(t *testing.T) {
 		}
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		r.Check(a.View.ID, vtest.WrongCode(code))
+		r.Check(a.View.ID, r.WrongCode(code))
 		is(1, "a wrong code")
 		r.Check(a.View.ID, code)
 		is(1, "the right code")
-		r.Check(a.View.ID, vtest.WrongCode(code))
+		r.Check(a.View.ID, r.WrongCode(code))
 		is(1, "an ended code")
 		b := r.SendTo(vtest.Ana)
 		r.FailStore(sqlitetest.Down, "Check")

@@ -269,7 +269,7 @@ func TestABrowserIsToldARoundedLockout(t *testing.T) {
 
 func lockedOut(r *vtest.Rig, by verification.Caller, id string) time.Duration {
 	r.Helper()
-	_, compared, wait := r.Try(by, id, vtest.WrongCode(r.Code(0)))
+	_, compared, wait := r.Try(by, id, r.WrongCode(r.Code(0)))
 	r.Want("compared", compared, false)
 	return wait
 }

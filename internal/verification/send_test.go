@@ -84,7 +84,13 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"purpose", func(a *verification.Ask) { a.Purpose = "unknown" }},
 			{"reference", func(a *verification.Ask) { a.Reference = strings.Repeat("ä", 65) }},
 			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
+			{"reference", func(a *verification.Ask) { a.Reference = "a\u202eb" }}, // what follows is shown from right to left
+			{"reference", func(a *verification.Ask) { a.Reference = "a\u2028b" }}, // a line separator is in none of the controls
+			{"reference", func(a *verification.Ask) { a.Reference = "a\u2029b" }},
+			{"reference", func(a *verification.Ask) { a.Reference = "a\xffb" }},
 			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
+			{"session", func(a *verification.Ask) { a.Session = "a\u202eb" }},
+			{"session", func(a *verification.Ask) { a.Session = "a\u2028b" }},
 			{"session", func(a *verification.Ask) { a.Caller, a.Session = vtest.Browser, "s" }},
 			{"prefer", func(a *verification.Ask) { a.Caller, a.Wait = vtest.Browser, time.Second }},
 			{"locale", func(a *verification.Ask) { a.Locale = "en\x00" }},

@@ -56,14 +56,14 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		},
 		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
-			for _, code := range []string{vtest.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {
+			for _, code := range []string{r.WrongCode(r.Code(0)), r.Code(0), r.Code(0)} {
 				r.Check(a.View.ID, code)
 			}
 		}},
 		"locked, then canceled": {want: []string{"send.sent", "verification.locked", "verification.canceled"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
 			for range verification.MaxAttempts + 1 {
-				r.Check(a.View.ID, vtest.WrongCode(r.Code(0)))
+				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Cancel(a.View.ID)
 			r.Sleep(time.Hour) // nor does it expire
@@ -71,7 +71,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
 			for range verification.MaxAttempts - 1 {
-				r.Check(a.View.ID, vtest.WrongCode(r.Code(0)))
+				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Check(a.View.ID, r.Code(0))
 		}},

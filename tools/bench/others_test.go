@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"sendcode/internal/code/codetest"
 )
 
 // opened is a verification whose code is known.
@@ -47,12 +49,14 @@ var others = []struct {
 	{firstLook, 0, http.StatusOK, `"quota":`, false, lookAt},
 	{look, 0, http.StatusOK, `"quota":`, false, lookAt},
 	{refusal, 0, http.StatusTooManyRequests, "", false, func(o opened) (string, []string) { return sendPath, send(o.to, "default") }},
-	{wrongCheck, 0, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(wrong(o.code)) }},
+	{wrongCheck, 0, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(codetest.Wrong(o.code, int(o.n))) }},
 	{rightCheck, 0, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }},
 	{resend, 1, http.StatusAccepted, "", true, func(o opened) (string, []string) {
 		return sendPath, append(send(o.to, againPurpose), "verification_id", o.id)
 	}},
-	{wrongFrom, 1, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(wrong(o.code), "client_ip", o.network()) }},
+	{wrongFrom, 1, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) {
+		return o.check(codetest.Wrong(o.code, int(o.n)), "client_ip", o.network())
+	}},
 	{rightFrom, 1, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code, "client_ip", o.network()) }},
 	{comesBack, 1, http.StatusAccepted, "", true, func(o opened) (string, []string) { return sendPath, send(o.to, againPurpose) }},
 	{floorCheck, 2, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }},
@@ -70,12 +74,6 @@ func (o opened) check(code string, more ...string) (string, []string) {
 // network is an address in a network of its own: failed checks are bounded in each.
 func (o opened) network() string {
 	return fmt.Sprintf("%d.%d.%d.7", 20+o.n>>16&63, o.n>>8&255, o.n&255)
-}
-
-// wrong changes the last digit of a code.
-func wrong(code string) string {
-	last := len(code) - 1
-	return code[:last] + string('0'+(code[last]-'0'+1)%10)
 }
 
 // settled is how long the outcomes of the sends that opened verifications may take; they must not count as costs of other requests.

@@ -128,8 +128,11 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 		code := p.codeOf(ctx, a.Send.ID)
 		for range random.IntN(8) {
 			entered := code
-			if random.IntN(3) > 0 || code == "" {
+			switch {
+			case code == "":
 				entered = "BCDFGHJK"
+			case random.IntN(3) > 0:
+				entered = p.Wrong(code)
 			}
 			_, _ = p.Call(p.base(random), http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, entered),
 				history.Request{Kind: history.Check, Recipient: to, Verification: a.ID, Code: entered})

@@ -138,14 +138,6 @@ func (s *Stack) Approves(i int, id, code string) {
 	}
 }
 
-// Wrong returns a code other than this one.
-func Wrong(code string) string {
-	if code[0] == '9' {
-		return "0" + code[1:]
-	}
-	return "9" + code[1:]
-}
-
 // AsAdmin sends the administrators' token.
 func AsAdmin(r *http.Request) { As(Token)(r) }
 

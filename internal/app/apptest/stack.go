@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sendcode/internal/app"
+	"sendcode/internal/code/codetest"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
@@ -34,8 +35,9 @@ type Stack struct {
 	Postgres *servertest.PostgresServer
 	SMTP     *smtptest.Server
 	Printed  *servertest.Text
-	Answered *servertest.Text // every answer, but the dev mailbox's
-	watches  bool             // whether replicas read their configuration again
+	Answered *servertest.Text          // every answer, but the dev mailbox's
+	Wrong    func(right string) string // another wrong code at each call; see codetest.WrongCodes
+	watches  bool                      // whether replicas read their configuration again
 }
 
 // Replica is one process's worth of service, run inside the test.
@@ -66,7 +68,7 @@ func Embedded(t *testing.T) *Stack {
 func newStack(t *testing.T) *Stack {
 	t.Helper()
 	waitLonger()
-	s := &Stack{T: t, Key: APIKey, Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{
+	s := &Stack{T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
 	t.Cleanup(s.checkLog)

@@ -3,6 +3,8 @@ package auth
 import (
 	"testing"
 	"time"
+
+	"sendcode/internal/code/codetest"
 )
 
 // The last six digits of RFC 6238's appendix B, for SHA-1.
@@ -26,7 +28,11 @@ func TestCodesOfRFC6238(t *testing.T) {
 		if _, ok := matchStep(secret, code, now, at/30); ok {
 			t.Errorf("at %d: twice", at)
 		}
-		for _, wrong := range []string{"", "000000", code[1:], code + "0", " " + code} {
+		var wrong []string
+		for i := range code {
+			wrong = append(wrong, codetest.Wrong(code, i))
+		}
+		for _, wrong := range append(wrong, "", "000000", code[1:], code+"0", " "+code) {
 			if _, ok := matchStep(secret, wrong, now, 0); ok {
 				t.Errorf("at %d: %q", at, wrong)
 			}

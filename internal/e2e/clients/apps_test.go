@@ -296,7 +296,7 @@ func (a *tenant) has(s *apptest.Stack) {
 		return s.Post(path, body, append(change, a.backEnd)...)
 	}
 	check := "/v1/verifications/" + a.pending.ID + "/check"
-	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, apptest.Wrong(a.code))); wrong.AttemptsRemaining == nil || *wrong.AttemptsRemaining != 4 {
+	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(a.code))); wrong.AttemptsRemaining == nil || *wrong.AttemptsRemaining != 4 {
 		s.Errorf("%s: attempts of its code were used: %s", a.name, wrong.Raw)
 	}
 	if right := do(check, fmt.Sprintf(`{"code":%q}`, a.code)); !right.Valid {

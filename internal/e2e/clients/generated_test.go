@@ -103,7 +103,7 @@ func TestGeneratedClients(t *testing.T) {
 				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
-			if got := call("check", sent.ID, apptest.Wrong(code)); got.Valid || got.Status != "pending" || got.Left != 4 {
+			if got := call("check", sent.ID, s.Wrong(code)); got.Valid || got.Status != "pending" || got.Left != 4 {
 				t.Errorf("a wrong code: %+v", got)
 			}
 			if got := call("check", sent.ID, code); !got.Valid || got.Status != "approved" || got.Proof == "" {

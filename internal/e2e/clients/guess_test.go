@@ -61,7 +61,7 @@ func TestThousandChecksAtOnce(t *testing.T) {
 	if sum.valid.Load() != 1 || sum.valid.Load()+sum.ended.Load() != 1000 {
 		t.Errorf("%d approved, %d ended, %d wrong, %d barred", sum.valid.Load(), sum.ended.Load(), sum.wrong.Load(), sum.barred.Load())
 	}
-	sum = checkAtOnce(s, 1000, func(int) (string, string) { return b.ID, apptest.Wrong(other) })
+	sum = checkAtOnce(s, 1000, func(int) (string, string) { return b.ID, s.Wrong(other) })
 	if sum.valid.Load() != 0 || sum.wrong.Load() > 4 || sum.wrong.Load()+sum.ended.Load() != 1000 || counted(s, b.ID) != 5 {
 		t.Errorf("%d approved, %d told to go on, %d ended, %d counted", sum.valid.Load(), sum.wrong.Load(), sum.ended.Load(), counted(s, b.ID))
 	}

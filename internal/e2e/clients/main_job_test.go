@@ -50,7 +50,7 @@ func TestMainJob(t *testing.T) {
 		if got := s.Look(a.ID); got.Quota.RetryAfter == 0 || got.Send.Status != "sent" {
 			s.Errorf("after a restart: %s", got.Raw)
 		}
-		wrong, right, used := s.Check(0, a.ID, apptest.Wrong(code)), s.Check(0, a.ID, code[:3]+" "+code[3:]), s.Check(0, a.ID, code)
+		wrong, right, used := s.Check(0, a.ID, s.Wrong(code)), s.Check(0, a.ID, code[:3]+" "+code[3:]), s.Check(0, a.ID, code)
 		s.Is("a wrong code", wrong, 200, !wrong.Valid, *wrong.AttemptsRemaining == 4)
 		s.Is("the right code", right, 200, right.Valid, right.State() == "approved")
 		s.Is("used again", used, 200, !used.Valid, used.State() == "approved", used.AttemptsRemaining == nil)

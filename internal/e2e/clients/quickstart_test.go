@@ -110,7 +110,7 @@ func TestQuickStarts(t *testing.T) {
 				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
-			if got := call("check", sent.ID, apptest.Wrong(code)); got.Valid || got.Status != "pending" {
+			if got := call("check", sent.ID, s.Wrong(code)); got.Valid || got.Status != "pending" {
 				t.Errorf("a wrong code: %+v", got)
 			}
 			if got := call("check", sent.ID, code); !got.Valid || got.Status != "approved" {

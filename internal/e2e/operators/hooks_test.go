@@ -93,7 +93,7 @@ sms:
 		check := func(a apptest.Answer, to string, right bool, times int) {
 			code := regexp.MustCompile(`\b\d{6}\b`).FindString(form(to, "text"))
 			if !right {
-				code = apptest.Wrong(code)
+				code = s.Wrong(code)
 			}
 			for range times {
 				s.Check(0, a.ID, code)

@@ -47,7 +47,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 // Traces are what must not be found of a recipient.
 var Traces = map[string]string{
 	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "request": "order-of-quentin", "holder": "s:quentin",
-	"address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
+	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
 	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
 }
 
@@ -57,7 +57,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	f.Serial += 1000
 	mark := func(in *store.Intent) {
 		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
-		in.Send.RequestID = Traces["request"]
+		in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["request"], Traces["prefix"], "ZZ"
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
@@ -72,8 +72,13 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 		}
 	}
+	wrong := Wrong(f.Admit(t, f.Intent(n, mark)).Verification.ID)
+	wrong.Network = Traces["network"]
+	Must(f.Check(t.Context(), wrong))(t)
+	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
 	refusal := f.Refusal(n, func(s *store.Send) {
 		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	h := recipient.Hash{15: byte(n)}

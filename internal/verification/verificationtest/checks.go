@@ -18,14 +18,6 @@ func (r *Rig) Code(n int) string { return CodeIn(r.MailServer.Attempts()[n]) }
 // LastCode is the code in the mail that was sent last.
 func (r *Rig) LastCode() string { return r.Code(len(r.MailServer.Attempts()) - 1) }
 
-// WrongCode is another code of the same length.
-func WrongCode(code string) string {
-	if code[0] == '9' {
-		return "0" + code[1:]
-	}
-	return "9" + code[1:]
-}
-
 // Check checks a code for a back end.
 func (r *Rig) Check(id, code string) verification.CheckResult {
 	r.Helper()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/code"
+	"sendcode/internal/code/codetest"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
@@ -61,6 +62,7 @@ type Rig struct {
 	Renderer   *message.Renderer
 	Stop       context.CancelFunc
 	Stopped    chan struct{}
+	WrongCode  func(right string) string // another one at each call; see codetest.WrongCodes
 }
 
 // Service is one process, with a limiter that can be exchanged.
@@ -123,6 +125,7 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	r := &Rig{
 		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: NewLimiter(quota.NewMemory(time.Now, "process"), nil),
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t), Renderer: renderer,
+		WrongCode: codetest.WrongCodes(t.Name()),
 	}
 	if change != nil {
 		change(&r.Settings)
