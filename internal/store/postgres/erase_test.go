@@ -63,6 +63,7 @@ var erasable = map[string]struct{ nothing, erased, hash string }{
 	"hour_codes":          {nothing: `hour app channel purpose dimension opened approved`, erased: `value`},
 	"write_probe":         {nothing: `filling`},
 	"schema_fingerprints": {nothing: `version sha256`},
+	"key_checks":          {nothing: `name value`},
 	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 
