@@ -175,7 +175,7 @@ func (a *App) addProbes() {
 		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
 	}
 	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
-	checks := []func(context.Context) error{a.database.Writable, a.database.Slow}
+	checks := []func(context.Context) error{a.database.Writable, a.database.Slow, a.keyCheck.Complete}
 	if limiterUp != nil {
 		checks = append(checks, limiterUp)
 	}
