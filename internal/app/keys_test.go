@@ -125,6 +125,19 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k.looks(k.process(k2, "i"), "k1") // all that are sealed under it are found, too
 }
 
+// The rows of a key that becomes known between two looks are found, though their codes have expired by then.
+func TestAKeyBecomesKnown(t *testing.T) {
+	k := newKeyed(t)
+	k.looks(k.process(k1, "i"), "")
+	c := k.process(k2, "i")
+	k.looks(c, "")
+	k3 := "k3:" + strings.TrimPrefix(k1, "k1:")
+	k.looks(k.process(k2+","+k3, "i"), "")
+	k.writes("a", k3)
+	k.Pass(time.Hour)
+	k.looks(c, "k3")
+}
+
 // A process whose database is another one now takes itself out.
 func TestADatabaseOfOtherKeysAppears(t *testing.T) {
 	k := newKeyed(t)

@@ -123,6 +123,24 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	}
 }
 
+// A replica whose database is exchanged after its start takes itself out.
+func TestADatabaseOfOtherKeysTakesAReplicaOut(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	a, err := app.New(s.Context(), s.Config(), slog.New(slog.NewJSONHandler(s.Printed, nil)))
+	apptest.Must(t, err)
+	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(t, err)
+	defer func() { _ = owner.Close(context.Background()) }()
+	_, err = owner.Exec(s.Context(), `UPDATE key_checks SET value = sha256('another') WHERE name = 'index key'`)
+	apptest.Must(t, err)
+	s.Serve(a)
+	s.AwaitReady(0, http.StatusServiceUnavailable, "unavailable: other_keys: The database was written with other keys than this replica's.")
+	if !s.Logged(`"msg":"keys differ from those of database: `) {
+		t.Error("nothing is logged")
+	}
+}
+
 // fleet is two replicas, which are replaced one after the other.
 type fleet struct {
 	*apptest.Stack

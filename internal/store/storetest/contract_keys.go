@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 )
 
@@ -32,6 +33,8 @@ func keysAreChecked(t *testing.T, f *Fixture) {
 	_, err := enter(store.KeyChecks{"index key": checkOf(9), "key k1": checkOf(8), "key k2": checkOf(3)})
 	Equal(t, "other keys", differing(err), []string{"index key", "key k1"})
 	Equal(t, "of others", Must(f.KeyChecks(t.Context()))(t), first)
+	_, err = enter(store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(8)})
+	Equal(t, "another key under a known name", differing(err), []string{"key k1"})
 	both := store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(2), "key k2": checkOf(3)}
 	Equal(t, "one more", Must(enter(both))(t), both)
 	Equal(t, "an older ring", Must(enter(first))(t), both)
@@ -53,6 +56,7 @@ func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	for n, err := range errs {
 		if n != winner {
 			Equal(t, fmt.Sprint("process ", n, ", ", err), differing(err), []string{"index key"})
+			Equal(t, "a reason to try again", errors.Is(err, fault.Unavailable), false)
 		}
 	}
 	Equal(t, "in the database", Must(f.KeyChecks(t.Context()))(t), own(winner))
