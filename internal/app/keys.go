@@ -21,7 +21,7 @@ import (
 const (
 	keysEvery  = time.Minute
 	keyedCodes = 20_000 // of those that expire first, and of those that expire last
-	keyedRows  = 5_000  // sealed ones, at each tick
+	keyedRows  = 2_000  // sealed ones a second
 )
 
 // keyCheck compares this process's keys with the check values in the database, and finds the keys that rows need and the ring lacks. Only
@@ -35,8 +35,10 @@ type keyCheck struct {
 	lacking []string // IDs that the database knows and the ring lacks
 	table   int      // of sqldb.SealedTables; of those before it, and of its rows up to after, none is sealed under lacking
 	after   string
+	more    bool // rows follow after, and of the others none is missing
 
-	missing []string // of lacking: those that rows need
+	looked  time.Time // at all but sealed rows
+	missing []string  // of lacking: those that rows need
 
 	mu     sync.Mutex
 	reason *server.Reason // nil: all is well
@@ -68,6 +70,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
+	if k.more && time.Since(k.looked) < keysEvery {
+		return k.findSealed(ctx, nil)
+	}
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
 		k.setReason(&server.Reason{Word: "other_keys", Text: "The database was written with other keys than this replica's.", Unready: true, Err: err})
@@ -111,21 +116,31 @@ func explainOtherKeys(err error) error {
 
 // findMissing looks for missing keys in codes that have not expired, and in the next sealed rows. again: rows are left to look at.
 func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
-	var missing []string
-	if len(k.lacking) > 0 {
-		if missing, err = k.ofCodes(ctx); err != nil {
-			return false, err
-		}
-		sealed, more, err := k.ofSealed(ctx)
-		if err != nil {
-			return false, err
-		}
-		if len(missing) > 0 { // rows may be sealed with it until then
-			k.table, k.after = 0, ""
-		}
-		if missing = append(missing, sealed...); len(missing) == 0 && more {
-			return true, nil // what was found before may be among them
-		}
+	k.looked = time.Now()
+	if len(k.lacking) == 0 {
+		k.more = false
+		k.note(nil)
+		return false, nil
+	}
+	codes, err := k.ofCodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	return k.findSealed(ctx, codes)
+}
+
+// findSealed looks for missing keys in the next sealed rows, beside those that codes need. again: rows are left to look at.
+func (k *keyCheck) findSealed(ctx context.Context, codes []string) (again bool, err error) {
+	missing, more, err := k.ofSealed(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(codes) > 0 { // rows may be sealed with it until then
+		k.table, k.after = 0, ""
+	}
+	missing = append(missing, codes...)
+	if k.more = len(missing) == 0 && more; k.more {
+		return true, nil // what was found before may be among them
 	}
 	slices.Sort(missing)
 	k.note(slices.Compact(missing))

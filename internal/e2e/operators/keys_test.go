@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -96,7 +97,8 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 	})
 }
 
-// Of two replicas that come to an empty database at once with different index keys, one starts.
+// Of two replicas that come to an empty database at once with different index keys, one starts. The other's key can take its place by the
+// statement of docs/operations.md.
 func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -119,8 +121,22 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 		}
 	}
 	if started != 1 {
-		t.Errorf("%d replicas started: %v", started, errs)
+		t.Fatalf("%d replicas started: %v", started, errs)
 	}
+	s.Stop(0)
+	text, err := os.ReadFile("../../../docs/operations.md")
+	apptest.Must(t, err)
+	_, section, _ := strings.Cut(string(text), "\n### Keys\n")
+	statement := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)
+	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	apptest.Must(t, err)
+	defer func() { _ = owner.Close(context.Background()) }()
+	_, err = owner.Exec(s.Context(), statement[1])
+	apptest.Must(t, err)
+	if withKeys(s, oldKey, indexKey); errs[0] == nil {
+		withKeys(s, oldKey, otherIndexKey)
+	}
+	s.Start(1)
 }
 
 // A replica whose database is exchanged after its start takes itself out.
