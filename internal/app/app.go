@@ -73,6 +73,7 @@ type App struct {
 	failed    chan error    // what ended a listener's server
 	serving   chan struct{} // closed by Serve
 	database  *databaseProbe
+	keyCheck  *keyCheck
 	health    *server.Health
 	console   *console.Console // nil when it is off
 	closers   []func() error   // in the order of making; closed in reverse
@@ -118,6 +119,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		a.fillSecrets,
 		a.openPorts,
 		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openLog) },
+		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,
@@ -142,7 +144,7 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
-// fillSecrets parses the key ring. If the configuration needs the data directory, it first locks that and fills in the secrets stored
+// fillSecrets parses the keys. If the configuration needs the data directory, it first locks that and fills in the secrets stored
 // there.
 func (a *App) fillSecrets() (err error) {
 	if a.cfg.NeedsDataDir() {
@@ -156,6 +158,7 @@ func (a *App) fillSecrets() (err error) {
 		}
 	}
 	a.ring, err = keys.Parse(a.cfg.SecretKeys.Reveal())
+	a.keys = keys.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
 	return err
 }
 

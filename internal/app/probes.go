@@ -31,7 +31,7 @@ func (a *App) addProbes() {
 		}
 		return nil
 	})
-	checks := []server.Check{a.database.Writable, a.database.Slow, limiter,
+	checks := []server.Check{a.database.Writable, a.database.Slow, a.keyCheck.Complete, limiter,
 		func(context.Context) *server.Reason { return mailServersReason(a.servers.Health()) }}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, func(context.Context) *server.Reason { return carriersReason(carriers.Suspended()) })

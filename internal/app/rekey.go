@@ -35,6 +35,9 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if _, err := log.EnterKeyChecks(ctx, vaultOf(cfg).Checks()); err != nil {
+		return explainOtherKeys(err)
+	}
 	r := rekeying{log: log, ring: ring, out: out, printed: time.Now()}
 	if err := log.EachSealed(ctx, rekeyRows, func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
@@ -107,13 +110,7 @@ func CountKeys(ctx context.Context, log *sqldb.DB) (map[string]int, error) {
 }
 
 // RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is not set.
-func RingIDs(cfg config.Config) []string {
-	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
-	if err != nil {
-		return nil
-	}
-	return ring.IDs()
-}
+func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
 // SayCounts lists counts of CountKeys.
 func SayCounts(counts map[string]int) string {

@@ -44,7 +44,6 @@ func (a *App) newOutbox() error {
 		return err
 	}
 	a.useTemplates(own)
-	a.keys = keys.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}
 	a.policy = policy.NewInForce(policySet(a.cfg), a.now)
 	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
 	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
@@ -91,6 +90,7 @@ func (a *App) jobs() []jobs.Job {
 	log := &jobs.Maintenance{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger,
 		Teller: policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}}
 	table := append(log.Table(),
+		jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run},
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(a.refused.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(a.codes.LogAlarms)},
 	)

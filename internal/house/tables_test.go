@@ -64,7 +64,7 @@ var edges = map[string]string{
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/fault internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/server": "internal/fault internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/fault internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page

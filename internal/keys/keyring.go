@@ -28,7 +28,7 @@ import (
 const subkeySize = 32
 
 // ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too early. It is an operational fault (503),
-// and says nothing about a code.
+// and says nothing about a code. What wraps it names the ID.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no
@@ -106,7 +106,10 @@ func (r *Ring) derive(d derivation) (derived, error) {
 		return known.(derived), nil
 	}
 	i := slices.IndexFunc(all.keys, func(k key) bool { return k.id == d.id })
-	if i < 0 {
+	switch {
+	case i < 0 && validID(d.id): // others may be anything that a client sent
+		return derived{}, fmt.Errorf("%w %s", ErrUnknownKey, d.id)
+	case i < 0:
 		return derived{}, ErrUnknownKey
 	}
 	key, err := hkdf.Expand(sha256.New, all.keys[i].prk, "sendcode 1 "+d.use+"\x00"+d.label, subkeySize)

@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/keys"
 	"sendcode/internal/requestid"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -150,7 +151,11 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	_, bare := err.(fault.Kind)
 	_, answered := errors.AsType[*Problem](err)
 	_, held := errors.AsType[*verification.HeldError](err)
-	if ctx.Err() == nil && (kind == Internal || kind == Unavailable && !bare && !answered && !held) {
+	switch {
+	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held):
+	case errors.Is(err, keys.ErrUnknownKey):
+		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err)
+	default:
 		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err)
 	}
 }

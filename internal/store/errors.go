@@ -19,10 +19,13 @@ func Uncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
-// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest) or a
+// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest, *OtherKeysError) or a
 // *fault.InvalidError of Judge, which callers pass on unchanged.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
+		return true
+	}
+	if _, other := errors.AsType[*OtherKeysError](err); other {
 		return true
 	}
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)

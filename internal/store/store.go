@@ -43,7 +43,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,6 +63,27 @@ const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the database, also one that goes on after its client hung up.
 var CallTimeout = 5 * time.Second
+
+// KeyChecks are the check values of secret keys by the names of these.
+type KeyChecks map[string][]byte
+
+// Differing returns the names, sorted, under which both have different values.
+func (c KeyChecks) Differing(other KeyChecks) (names []string) {
+	for name, value := range c {
+		if known, ok := other[name]; ok && !bytes.Equal(known, value) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// OtherKeysError says that the database was written with other keys of these names.
+type OtherKeysError struct{ Names []string }
+
+func (e *OtherKeysError) Error() string {
+	return "store: the database was written with other keys: " + strings.Join(e.Names, ", ")
+}
 
 // SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows' key.
 type SealedTable struct{ Name, Key string }

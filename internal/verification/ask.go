@@ -128,8 +128,8 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 		return fault.NotFound
 	}
 	to, err := s.Vault.Recipient(v.Verification)
-	if err != nil {
-		return fault.Unavailable
+	if err != nil { // the key is no longer in the ring
+		return fault.Unavailable.Wrap(err)
 	}
 	if a.To != "" {
 		given, err := s.parseRecipient(cmp.Or(a.Channel, string(v.Channel)), a.To, a.Country)

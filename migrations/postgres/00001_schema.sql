@@ -52,6 +52,14 @@ CREATE TABLE schema_fingerprints (
     sha256  text   NOT NULL
 );
 
+-- What the secret keys that the rows are written with are compared with at each start (package keys, check.go): "index key" is of
+-- SENDCODE_INDEX_KEY, "key k1" of the entry k1 of SENDCODE_SECRET_KEYS. A value is a keyed hash of a fixed text: the key cannot be found by
+-- it, and it is used for nothing else. A row is added at a key's first use; the service never changes or deletes one.
+CREATE TABLE key_checks (
+    name  text  NOT NULL PRIMARY KEY,
+    value bytea NOT NULL CHECK (octet_length(value) = 32)
+);
+
 -- The first ID that a send of an instant can have: IDs begin with their time (RFC 9562 section 5.7).
 CREATE FUNCTION sendcode_lowest_id(at timestamptz) RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT (lpad(to_hex(greatest(0, floor(extract(epoch FROM at) * 1000)::bigint)), 12, '0') || '00000000000000000000')::uuid $$;

@@ -11,6 +11,11 @@ CREATE TABLE schema_fingerprints (
     sha256  TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE key_checks (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value BLOB NOT NULL CHECK (length(value) = 32)
+) STRICT;
+
 CREATE TABLE verifications (
     created_at   INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL,

@@ -15,14 +15,22 @@ import (
 // weeksAhead is how many whole weeks the database should have room for; with less, doctor warns.
 const weeksAhead = 2
 
-// checkKeys counts the rows that are encrypted under each key. It stops after some seconds: of many million rows, sendcode rekey counts.
+// checkKeys compares the keys with the database's check values, and counts the rows that are encrypted under each key. It stops after some
+// seconds: of many million rows, sendcode rekey counts.
 func (d *doctor) checkKeys(ctx context.Context, log *postgres.DB) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
+	defer cancel()
+	missing, err := app.CompareKeys(ctx, d.cfg, log.Store())
+	if err != nil {
+		d.fail("keys", err.Error())
+	}
+	for _, id := range missing {
+		d.fail("keys", fmt.Sprintf("codes that have not expired need key %q, which is not in SENDCODE_SECRET_KEYS", id))
+	}
 	ring := app.RingIDs(d.cfg)
 	if len(ring) == 0 { // a service with secrets of its own
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
-	defer cancel()
 	counts, err := app.CountKeys(ctx, log.Store())
 	said := "rows by key, the first of which is " + ring[0] + ": " + app.SayCounts(counts)
 	if err != nil {

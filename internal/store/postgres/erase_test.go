@@ -66,6 +66,7 @@ var erasable = map[string]kinds{
 	"hour_codes":          {nothing: `hour app channel purpose dimension opened approved`, erased: `value`},
 	"write_probe":         {nothing: `filling`},
 	"schema_fingerprints": {nothing: `version sha256`},
+	"key_checks":          {nothing: `name value`},
 	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 

@@ -89,9 +89,33 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	} {
 		multiply(t, conn, table, fields)
 	}
+	readsFew(t, log, conn, admin, func() {
+		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t), store.Expired{Rows: 20, More: true})
+	})
+}
+
+// The check of keys reads a bounded number of codes and of sealed rows, whatever the tables hold.
+func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
+	url := newDatabase(t)
+	admin := connect(t, as(t, url, "postgres"))
+	log, conn := openTest(t, url, serverClock), connect(t, url)
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 10000) * interval '1 s'")
+	readsFew(t, log, conn, admin, func() {
+		storetest.Equal(t, "keys", storetest.Must(f.KeysOfCodes(t.Context(), 50))(t), []string{"k1"})
+		rows, next, err := f.SealedPage(t.Context(), sqldb.SealedTables[0], "", 50)
+		storetest.OK(t, err)
+		storetest.Equal(t, "rows", fmt.Sprint(len(rows), next != ""), "50 true")
+	})
+}
+
+// readsFew fails the test if a call reads more than 500 rows of any table. It closes log and conn.
+func readsFew(t *testing.T, log *DB, conn, admin *pgx.Conn, call func()) {
+	t.Helper()
 	exec(t, conn, `ANALYZE`, `SELECT pg_stat_force_next_flush()`)
 	exec(t, admin, `SELECT pg_stat_reset()`)
-	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t), store.Expired{Rows: 20, More: true})
+	call()
 	log.Close()
 	storetest.OK(t, conn.Close(t.Context()))
 	scans(t.Context(), t, admin) // once the connections are gone, their figures are there

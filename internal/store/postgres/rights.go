@@ -21,6 +21,7 @@ import (
 var rights = map[string]string{
 	"audit_entries":        "SELECT, INSERT",
 	"audit_recipients":     "SELECT, INSERT, UPDATE (recipient, masked)",
+	"key_checks":           "SELECT, INSERT",
 	migrations.SchemaTable: "SELECT",
 	"schema_fingerprints":  "SELECT",
 	"write_probe":          "INSERT, DELETE",

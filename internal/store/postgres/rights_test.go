@@ -32,6 +32,7 @@ var beyondTheRole = []string{
 	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE audit_entries`, `CREATE UNIQUE INDEX one ON audit_entries ((true))`,
 	`LOCK TABLE audit_entries IN ACCESS EXCLUSIVE MODE`, `COPY audit_entries TO PROGRAM 'true'`, `CREATE TABLE audit_entries_too (LIKE audit_entries)`,
 	`UPDATE sendcode_schema SET is_applied = false`, `DELETE FROM sendcode_schema`,
+	`UPDATE key_checks SET value = value`, `DELETE FROM key_checks`, `TRUNCATE key_checks`,
 }
 
 // No statement changes an act: neither as the role that the service works as, logged in as it or as the owner, nor, but for what takes

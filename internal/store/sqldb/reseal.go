@@ -51,20 +51,31 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": names, "sealed": sealed})
 func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
-			bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-			rows, err := ReadAll(bounded, db, sealedFields, `SELECT `+t.Key+`, substr(sealed, 1, @head) FROM `+t.Name+`
-WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedHead})
-			cancel()
+			rows, next, err := db.SealedPage(ctx, t, after, limit)
 			if err != nil {
 				return err
 			}
-			if more = len(rows) == limit; len(rows) > 0 {
-				after = rows[len(rows)-1].Key
-			}
-			if err := page(t, slices.DeleteFunc(rows, func(r store.SealedRow) bool { return len(r.Sealed) == 0 })); err != nil {
+			if err := page(t, rows); err != nil {
 				return err
 			}
+			after, more = next, next != ""
 		}
 	}
 	return nil
+}
+
+// SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after, and the last of their keys; "" if no
+// more rows follow. Of Sealed they have only the first bytes.
+func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow, next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	rows, err = ReadAll(ctx, db, sealedFields, `SELECT `+t.Key+`, substr(sealed, 1, @head) FROM `+t.Name+`
+WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedHead})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) == limit {
+		next = rows[limit-1].Key
+	}
+	return slices.DeleteFunc(rows, func(r store.SealedRow) bool { return len(r.Sealed) == 0 }), next, nil
 }

@@ -29,6 +29,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"forgive":    {forgives, forgivesNothingElse},
 	"erase":      {erases, eraseFreesNothing, forgets, forgottenAreDistinct, erasedAndSuppressed},
 	"reseal":     {reseals},
+	"keys":       {keysAreChecked, otherKeysAtOnce, keysOfCodes},
 	"stats":      {statsOfTimeRange, daysOfZone},
 	"expire":     {expires, expiresWithVerification, expiresAtOnce},
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},

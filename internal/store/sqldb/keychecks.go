@@ -1,0 +1,71 @@
+package sqldb
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"sendcode/internal/store"
+)
+
+type keyCheck struct {
+	name  string
+	value []byte
+}
+
+func (k *keyCheck) fields() []any { return []any{&k.name, &k.value} }
+
+func readKeyChecks(q Tx) (store.KeyChecks, error) {
+	rows, err := All(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
+	all := store.KeyChecks{}
+	for _, r := range rows {
+		all[r.name] = r.value
+	}
+	return all, err
+}
+
+// KeyChecks returns the check values of all keys that the database was written with.
+func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
+	return Reading(ctx, db, readKeyChecks)
+}
+
+// EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It writes nothing if it lacks none. Of
+// processes that enter different values of one name at once, one succeeds. The others, and all later ones, get *store.OtherKeysError, and
+// nothing of theirs is entered.
+func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.KeyChecks, error) {
+	all, err := db.KeyChecks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if differ := own.Differing(all); len(differ) > 0 {
+		return nil, &store.OtherKeysError{Names: differ}
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(own)), func(name string) bool { return all[name] != nil })
+	if len(names) == 0 {
+		return all, nil
+	}
+	return Writing(ctx, db, func(q Tx) (store.KeyChecks, error) {
+		for _, name := range names { // sorted: two processes wait for each other in one order
+			if err := q.exec(`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
+				Args{"name": name, "value": own[name]}); err != nil {
+				return nil, err
+			}
+		}
+		all, err := readKeyChecks(q)
+		if differ := own.Differing(all); err == nil && len(differ) > 0 {
+			err = &store.OtherKeysError{Names: differ}
+		}
+		return all, err
+	})
+}
+
+// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit that expire first, and of the limit that expire last.
+// Keys change seldom, so that most others have one of these.
+func (db *DB) KeysOfCodes(ctx context.Context, limit int) ([]string, error) {
+	return ReadAll(ctx, db, OneColumn[string], `
+SELECT DISTINCT key_id FROM (
+    SELECT * FROM (SELECT key_id FROM verifications WHERE expires_at > (SELECT @now) ORDER BY expires_at LIMIT @limit) AS first
+    UNION ALL
+    SELECT * FROM (SELECT key_id FROM verifications WHERE expires_at > (SELECT @now) ORDER BY expires_at DESC LIMIT @limit) AS last
+) AS codes ORDER BY key_id`, Args{"limit": limit})
+}

@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+)
+
+func checkOf(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
+
+// differing are the names of the keys that an error says differ.
+func differing(err error) []string {
+	if other, ok := errors.AsType[*store.OtherKeysError](err); ok {
+		return other.Names
+	}
+	return nil
+}
+
+// Keys are entered once; of a process with another one, nothing is.
+func keysAreChecked(t *testing.T, f *Fixture) {
+	enter := func(own store.KeyChecks) (store.KeyChecks, error) { return f.EnterKeyChecks(t.Context(), own) }
+	Equal(t, "at first", len(Must(f.KeyChecks(t.Context()))(t)), 0)
+	first := store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(2)}
+	Equal(t, "entered", Must(enter(first))(t), first)
+	Equal(t, "again", Must(enter(first))(t), first)
+	_, err := enter(store.KeyChecks{"index key": checkOf(9), "key k1": checkOf(8), "key k2": checkOf(3)})
+	Equal(t, "other keys", differing(err), []string{"index key", "key k1"})
+	Equal(t, "of others", Must(f.KeyChecks(t.Context()))(t), first)
+	_, err = enter(store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(8)})
+	Equal(t, "another key under a known name", differing(err), []string{"key k1"})
+	both := store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(2), "key k2": checkOf(3)}
+	Equal(t, "one more", Must(enter(both))(t), both)
+	Equal(t, "an older ring", Must(enter(first))(t), both)
+}
+
+// Of processes that come to an empty database at once with different keys, one enters all of its own, and each of the others nothing.
+func otherKeysAtOnce(t *testing.T, f *Fixture) {
+	const all = 8
+	var wg sync.WaitGroup
+	errs := make([]error, all)
+	own := func(n int) store.KeyChecks {
+		return store.KeyChecks{"index key": checkOf(byte(n)), fmt.Sprintf("key k%d", n): checkOf(byte(n))}
+	}
+	for n := range all {
+		wg.Go(func() { _, errs[n] = f.EnterKeyChecks(t.Context(), own(n)) })
+	}
+	wg.Wait()
+	winner := slices.Index(errs, nil)
+	for n, err := range errs {
+		if n != winner {
+			Equal(t, fmt.Sprint("process ", n, ", ", err), differing(err), []string{"index key"})
+			Equal(t, "a reason to try again", errors.Is(err, fault.Unavailable), false)
+		}
+	}
+	Equal(t, "in the database", Must(f.KeyChecks(t.Context()))(t), own(winner))
+}
+
+// Of the codes that have not expired, the keys of the first and last are named.
+func keysOfCodes(t *testing.T, f *Fixture) {
+	open := func(n int, key string, life time.Duration) {
+		Must(f.Begin(t.Context(), f.Intent(n, func(in *store.Intent) {
+			in.Verification.KeyID, in.TTL, in.MinLife = key, life, 0
+		})))(t)
+	}
+	named := func(limit int) []string { return Must(f.KeysOfCodes(t.Context(), limit))(t) }
+	Equal(t, "at first", named(9), nil)
+	open(1, "short", time.Minute)
+	open(2, "k1", time.Hour)
+	open(3, "k2", 2*time.Hour)
+	open(4, "k2", 3*time.Hour)
+	open(5, "k3", 4*time.Hour)
+	Equal(t, "all", named(9), []string{"k1", "k2", "k3", "short"})
+	f.Pass(time.Minute)
+	Equal(t, "all that live", named(9), []string{"k1", "k2", "k3"})
+	Equal(t, "at both ends", named(1), []string{"k1", "k3"})
+}
