@@ -100,9 +100,6 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 		h.Set("Content-Language", words.Lang())
 		h.Add("Vary", "Accept-Language")
 	}
-	if c.Request().Method == http.MethodHead {
-		return c.NoContent(p.Kind.Status)
-	}
 	if html {
 		return writePage(c, p.Kind.Status, problemPage{Kind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
