@@ -33,7 +33,8 @@ func TestHeadOfEveryRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	printed := &servertest.Text{}
+	a, err := New(t.Context(), cfg, slog.New(slog.NewJSONHandler(printed, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +126,9 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		}
 	}
 	servertest.Same(t, "audit entries of exports", exports, 2) // the begin and the end of that of GET
+	servertest.Await(t, "HEAD of the stream to end", func() bool {
+		return strings.Contains(printed.String(), `"method":"HEAD","route":"/v1/admin/tail"`)
+	})
 	if good < 35 {
 		t.Errorf("%d of %d routes were found", good, len(paths))
 	}
