@@ -59,7 +59,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = frame.MaxLimit
-	rows, err := a.Log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
+	rows, err := a.sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
 	if err != nil {
 		return err
 	}
@@ -223,5 +223,5 @@ func withoutFormula(cell string) string {
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
-	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, unseen) == 0
+	return strings.IndexAny(begins, "=+-@%|＝＋－＠％｜") == 0 || strings.IndexFunc(begins, unseen) == 0
 }
