@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"errors"
 
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
@@ -37,6 +38,9 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (CheckR
 		s.Outbox.RefundLater(taken.ID, taken.Buckets)
 	}
 	switch s.teller().Told(checked.Event); {
+	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known one; the whole still takes less time
+		_, _, _ = s.Gate.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
+		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
 	case checked.Lockout.Wait > 0:

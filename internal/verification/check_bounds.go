@@ -62,10 +62,15 @@ func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decisi
 	return d, err
 }
 
+// wrongCode returns the request that counts a wrong code for an app, without an ID.
+func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: policy.AppChecksBucket(app, ch)},
+		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
+}
+
 // countWrongCode counts a wrong code for its app, and an alarm if that has too many.
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
-	r := quota.Request{Buckets: map[quota.Scope]string{quota.App: policy.AppChecksBucket(app, ch)},
-		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
+	r := s.wrongCode(app, ch)
 	switch d, err := s.takeAsNew(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
 		s.Logger.Error("could not count wrong code for app", "error", err)
