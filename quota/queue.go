@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// MaxWaiting is how many callers of a Queue wait at once, in all lines together.
+	// MaxWaiting is how many callers of a Queue wait at once, in all lines together. Tenants share these places; see Queue.
 	MaxWaiting = 1000
 	// recheck is how long the first of a line sleeps at most: a place may come back before its window ends, by a refund or a reset.
 	recheck = 5 * time.Second
@@ -25,15 +25,38 @@ const (
 // asks the limiter, and sleeps until the wait that it was told has passed; then the next one asks. The others are refused as soon as the
 // limiter's last answer shows that they cannot be admitted before the deadline of their context. Callers of other processes do not stand
 // in line. Safe for concurrent use.
+//
+// A tenant (Request.Tenant) may have all MaxWaiting places while no other wants one. A caller of another tenant then takes the place of the
+// newest caller of the tenant that has most, until both have the same number. The wait of a caller that loses its place ends.
 type Queue struct {
 	mu      sync.Mutex
 	lines   map[string]*line
-	waiting int
-	ended   chan struct{} // closed by End
+	places  map[string][]*place // that are taken, by tenant, in the order of arrival
+	waiting int                 // places that are taken
+	turns   map[event]*turn     // of Repeated requests that wait
+	ended   chan struct{}       // closed by End
 }
 
 // NewQueue makes an empty queue.
-func NewQueue() *Queue { return &Queue{lines: map[string]*line{}, ended: make(chan struct{})} }
+func NewQueue() *Queue {
+	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, turns: map[event]*turn{}, ended: make(chan struct{})}
+}
+
+// place is one of the MaxWaiting places of a caller that waits.
+type place struct {
+	tenant string
+	lost   chan struct{} // closed when another tenant takes the place
+}
+
+// event is the ID of an event and the line of its buckets.
+type event struct{ line, id string }
+
+// turn is the wait of the first of several requests with the same event.
+type turn struct {
+	over   chan struct{} // closed when answer and err are there
+	answer Decision
+	err    error
+}
 
 // line is the callers that wait for places in the same buckets.
 type line struct {
@@ -43,6 +66,7 @@ type line struct {
 }
 
 type waiter struct {
+	*place
 	deadline time.Time     // zero: none
 	asks     bool          // it is or was the first
 	first    chan struct{} // closed when it becomes the first
@@ -60,23 +84,96 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 }
 
 // Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing, as soon as it is clear that the event
-// cannot be admitted before the deadline of ctx, and at the deadline; at once if MaxWaiting callers wait already, or after End. The end of
+// cannot be admitted before the deadline of ctx, and at the deadline; at once if there is no place for the caller, or after End. The end of
 // ctx interrupts no call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID for each call. Errors:
 // of take; ErrUnavailable if ctx is canceled, when nothing is counted.
+//
+// A Repeated request whose event another request waits for gets that one's place in line: it is admitted when that one is. If that one
+// leaves without being admitted, it waits by itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
+	key := lineKey(req)
+	if !req.Repeated {
+		return q.wait(ctx, key, req, take)
+	}
+	for {
+		t, first := q.turnOf(event{key, req.ID})
+		if first {
+			defer q.endTurn(event{key, req.ID}, t)
+			t.answer, t.err = q.wait(ctx, key, req, take)
+			return t.answer, t.err
+		}
+		over, err := q.follow(ctx, req.Tenant, t)
+		switch {
+		case err != nil:
+			return Decision{}, err
+		case !over:
+			return take(context.WithoutCancel(ctx), req)
+		case t.err == nil && t.answer.Admitted:
+			d := t.answer
+			d.Rules = slices.Clone(d.Rules)
+			return d, nil
+		}
+	}
+}
+
+// follow waits for the end of a turn, and reports whether it is over. false: the caller's own time is over, or it has no place. Error:
+// ErrUnavailable if ctx is canceled.
+func (q *Queue) follow(ctx context.Context, tenant string, t *turn) (over bool, err error) {
+	q.mu.Lock()
+	p := q.occupy(tenant)
+	q.mu.Unlock()
+	if p == nil {
+		return false, nil
+	}
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.vacate(p)
+	}()
+	select {
+	case <-t.over:
+		return true, nil
+	case <-ctx.Done():
+		return false, canceled(ctx)
+	case <-p.lost:
+		return false, nil
+	}
+}
+
+// turnOf returns the turn of an event, and whether the caller is the first: then it must call endTurn.
+func (q *Queue) turnOf(e event) (t *turn, first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t = q.turns[e]; t != nil {
+		return t, false
+	}
+	t = &turn{over: make(chan struct{})}
+	q.turns[e] = t
+	return t, true
+}
+
+func (q *Queue) endTurn(e event, t *turn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.turns, e)
+	close(t.over)
+}
+
+// wait is Wait for a request whose event no other one waits for.
+func (q *Queue) wait(ctx context.Context, key string, req Request,
+	take func(context.Context, Request) (Decision, error)) (Decision, error) {
 	counting := context.WithoutCancel(ctx) // a call that is under way decides
 	if req.Repeated {                      // it may count already
 		if d, err := take(counting, req); err != nil || d.Admitted {
 			return d, err
 		}
 	}
-	key := lineKey(req)
-	w := q.join(ctx, key)
+	w := q.join(ctx, key, req.Tenant)
 	if w == nil {
 		return q.Take(ctx, req, take)
 	}
 	defer q.leave(key, w)
-	late, again := ctx.Done(), false
+	late, lost, again := ctx.Done(), w.lost, false
 	for asks := false; !asks; {
 		select {
 		case <-w.first:
@@ -85,6 +182,7 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		case d := <-w.refused:
 			return d, nil
 		case <-late:
+		case <-lost:
 		}
 		if d, left, err := q.giveUp(ctx, key, w); left {
 			return d, err
@@ -94,12 +192,14 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		}
 		bounded, cancel := context.WithTimeout(counting, grace)
 		defer cancel()
-		late, again = bounded.Done(), true
+		late, lost, again = bounded.Done(), nil, true
 	}
 	for last := false; ; {
 		select {
 		case <-time.After(q.pause(key)):
 		case <-ctx.Done():
+			last = true
+		case <-w.lost:
 			last = true
 		case <-q.ended:
 			last = true
@@ -128,7 +228,7 @@ func (q *Queue) End() {
 func lineKey(req Request) string { return strings.Join(bucketsOfRules(req), "\n") }
 
 // join adds a caller to the end of a line. nil: it must not wait.
-func (q *Queue) join(ctx context.Context, key string) *waiter {
+func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
@@ -139,7 +239,10 @@ func (q *Queue) join(ctx context.Context, key string) *waiter {
 	w := &waiter{first: make(chan struct{}), refused: make(chan Decision, 1)}
 	w.deadline, _ = ctx.Deadline()
 	l := q.lines[key]
-	if q.waiting >= MaxWaiting || l != nil && l.tooLate(w, len(l.waiters)) {
+	if l != nil && l.tooLate(w, len(l.waiters)) {
+		return nil
+	}
+	if w.place = q.occupy(tenant); w.place == nil {
 		return nil
 	}
 	if l == nil {
@@ -150,9 +253,45 @@ func (q *Queue) join(ctx context.Context, key string) *waiter {
 	return w
 }
 
+// occupy takes a place for a caller of a tenant. If all are taken, it takes that of the newest caller of the tenant with most, if this one
+// then has at least as many as the other. nil: there is no place. The caller holds the lock.
+func (q *Queue) occupy(tenant string) *place {
+	if q.waiting == MaxWaiting {
+		most := tenant
+		for other, places := range q.places {
+			if len(places) > len(q.places[most]) {
+				most = other
+			}
+		}
+		places := q.places[most]
+		if len(places)-1 < len(q.places[tenant])+1 {
+			return nil
+		}
+		newest := places[len(places)-1]
+		q.vacate(newest)
+		close(newest.lost)
+	}
+	p := &place{tenant: tenant, lost: make(chan struct{})}
+	q.places[tenant] = append(q.places[tenant], p)
+	q.waiting++
+	return p
+}
+
+// vacate frees a place, if it was not taken from its caller. The caller of vacate holds the lock.
+func (q *Queue) vacate(p *place) {
+	places := q.places[p.tenant]
+	i := slices.Index(places, p)
+	if i < 0 {
+		return
+	}
+	q.waiting--
+	if q.places[p.tenant] = slices.Delete(places, i, i+1); len(places) == 1 {
+		delete(q.places, p.tenant)
+	}
+}
+
 // keep replaces the callers of a line, and tells a new first one.
 func (q *Queue) keep(key string, l *line, waiters []*waiter) {
-	q.waiting += len(waiters) - len(l.waiters)
 	if l.waiters = waiters; len(waiters) == 0 {
 		delete(q.lines, key)
 	} else if first := waiters[0]; !first.asks {
@@ -161,10 +300,11 @@ func (q *Queue) keep(key string, l *line, waiters []*waiter) {
 	}
 }
 
-// leave removes a caller from its line, if it is still there.
+// leave frees a caller's place, and removes it from its line, if it is still there.
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.vacate(w.place)
 	if l := q.lines[key]; l != nil {
 		q.keep(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
 	}
@@ -222,8 +362,8 @@ func (q *Queue) refusal(req Request) (Decision, bool) {
 
 // giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last answer does not refuse it.
 func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return d, true, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	if err := canceled(ctx); err != nil {
+		return d, true, err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -235,6 +375,14 @@ func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, 
 	l := q.lines[key]
 	ahead := slices.Index(l.waiters, w)
 	return l.behind(ahead), l.wait(ahead) > 0, nil
+}
+
+// canceled returns ErrUnavailable if ctx is canceled; nil also at its deadline.
+func canceled(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	return nil
 }
 
 // tooLate reports whether a caller with so many before it cannot be admitted before its deadline.

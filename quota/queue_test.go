@@ -37,6 +37,20 @@ func queued(t *testing.T, limit int, window time.Duration, test func(w *waiters)
 	})
 }
 
+// taken returns how many places are taken.
+func (w *waiters) taken() int {
+	w.Queue.mu.Lock()
+	defer w.Queue.mu.Unlock()
+	return w.waiting
+}
+
+// count reads a number that callers change.
+func (w *waiters) count(n *int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *n
+}
+
 func (w *waiters) request(id, bucket string) Request {
 	return Request{ID: id, Rules: w.rules, Buckets: map[Scope]string{"key:user": bucket}}
 }
@@ -144,7 +158,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		w.come(w.Context(), 2, 1, 15*time.Second)
 		w.all.Wait()
 		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at), "[0 2] [0s 10s]")
-		same(w.T, "kept", len(w.lines)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.places)+w.waiting, 0)
 	})
 }
 
@@ -177,7 +191,7 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 			_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), "a"))
 		}
 		w.come(w.Context(), 0, MaxWaiting, time.Minute)
-		same(w.T, "waiting", w.waiting, MaxWaiting)
+		same(w.T, "waiting", w.taken(), MaxWaiting)
 		w.come(w.Context(), MaxWaiting, 10, time.Minute)
 		same(w.T, "refused at once", w.refused[0], 10)
 		time.Sleep(time.Second)
@@ -187,7 +201,187 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		w.come(w.Context(), 0, 1, time.Minute)
 		w.all.Wait()
 		same(w.T, "refused after the end", w.refused[0], 11)
-		same(w.T, "kept", len(w.lines)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.places)+w.waiting, 0)
+	})
+}
+
+// When all places are taken, a caller of a tenant with fewer takes that of the newest caller of the tenant with most, until they have the
+// same. It does not matter whether all wait in one line or each in its own; and a caller whose place is taken hears its wait.
+func TestQueueSharesItsPlacesAmongTenants(t *testing.T) {
+	for lines, bucket := range map[string]func(i int) string{
+		"one line": func(int) string { return "full" }, "a line each": func(i int) string { return fmt.Sprint("full", i) },
+	} {
+		queued(t, 1, 20*time.Second, func(w *waiters) {
+			lost, heard := map[string][]int{}, map[string]int{}
+			come := func(tenant string, first, n int) {
+				for i := first; i < first+n; i++ {
+					w.all.Go(func() {
+						r := w.request(fmt.Sprint(tenant, i), tenant+bucket(i))
+						r.Tenant = tenant
+						ctx, cancel := context.WithTimeout(w.Context(), 10*time.Hour)
+						defer cancel()
+						d, err := w.Wait(ctx, r, w.ask)
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						heard[tenant]++
+						if !d.Admitted {
+							lost[tenant] = append(lost[tenant], i)
+						}
+						if err != nil || !d.Admitted && d.RetryAfter() <= 0 {
+							w.Errorf("%s: %s %d: %+v %v", lines, tenant, i, d, err)
+						}
+					})
+					synctest.Wait()
+				}
+			}
+			fill := func(tenant string, buckets int) {
+				for i := range buckets {
+					_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), tenant+bucket(i)))
+				}
+			}
+			fill("busy", MaxWaiting+7)
+			come("busy", 0, MaxWaiting)
+			come("busy", MaxWaiting, 5)
+			same(w.T, "refused of the only tenant", fmt.Sprint(lost["busy"]), "[1000 1001 1002 1003 1004]")
+			lost["busy"] = nil
+			fill("other", 701)
+			come("other", 0, 3)
+			same(w.T, "that lost their places", fmt.Sprint(lost), "map[busy:[999 998 997]]")
+			come("other", 3, 697)
+			same(w.T, "that lost their places", fmt.Sprint(len(lost["busy"]), len(lost["other"])), "500 200")
+			come("busy", MaxWaiting+5, 1)
+			same(w.T, "that lost their places", fmt.Sprint(len(lost["busy"]), len(lost["other"])), "501 200")
+			fill("third", 1)
+			come("third", 0, 1)
+			shares := func() string {
+				w.Queue.mu.Lock()
+				defer w.Queue.mu.Unlock()
+				return fmt.Sprint(len(w.places["busy"]), len(w.places["other"]), len(w.places["third"]))
+			}
+			before := shares() // one has 499 and the other 500
+			come("busy", MaxWaiting+6, 1)
+			same(w.T, "shares after one more", shares(), before)
+			come("other", 700, 1)
+			same(w.T, "shares after one more", shares(), before)
+			w.End()
+			w.all.Wait()
+			same(w.T, "that heard", fmt.Sprint(heard), "map[busy:1007 other:701 third:1]")
+			same(w.T, "kept", len(w.lines)+len(w.places)+len(w.turns)+w.waiting, 0)
+		})
+	}
+}
+
+// A repeated ID that waits while the first one does gets its answer, when it comes, and counts once. It has no turn of its own.
+func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
+	queued(t, 1, 10*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		var answers []string
+		told := map[*State]bool{}
+		wait := func(ctx context.Context, id string, most time.Duration) {
+			w.all.Go(func() {
+				bounded, cancel := context.WithTimeout(ctx, most)
+				defer cancel()
+				r := w.request(id, "a")
+				r.Repeated = true
+				d, err := w.Wait(bounded, r, w.ask)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(d.Rules) > 0 {
+					told[&d.Rules[0]] = true
+				}
+				answers = append(answers, fmt.Sprint(id, " ", d.Admitted, " at ", time.Since(w.began), " ", errors.Is(err, context.Canceled)))
+			})
+			synctest.Wait()
+		}
+		wait(w.Context(), "first", 30*time.Second)
+		wait(w.Context(), "first", 15*time.Second)
+		wait(w.Context(), "first", 5*time.Second) // ends before
+		ctx, leave := context.WithCancel(w.Context())
+		wait(ctx, "first", 30*time.Second)
+		wait(w.Context(), "second", 21*time.Second) // only one is before it
+		calls := w.count(&w.calls)
+		time.Sleep(6 * time.Second)
+		leave()
+		w.all.Wait()
+		slices.Sort(answers)
+		same(w.T, "answers", fmt.Sprintf("%q", answers), `["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
+		same(w.T, "calls", w.count(&w.calls)-calls < 10, true)
+		same(w.T, "answers of their own", len(told), 4)
+		same(w.T, "kept", len(w.lines)+len(w.places)+len(w.turns)+w.waiting, 0)
+	})
+}
+
+// A repetition goes on by itself when the first one leaves without a place, and needs a place of the queue.
+func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
+	queued(t, 1, 10*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		same(w.T, "waiting", w.taken(), 0)
+		r := w.request("1", "a")
+		r.Repeated = true
+		first, leave := context.WithCancel(w.Context())
+		w.all.Go(func() { _, _ = w.Wait(first, r, w.ask) })
+		synctest.Wait()
+		second := make(chan Decision, 1)
+		w.all.Go(func() {
+			d, err := w.Wait(w.Context(), r, w.ask)
+			if err != nil {
+				w.Error(err)
+			}
+			second <- d
+		})
+		synctest.Wait()
+		same(w.T, "waiting", w.taken(), 2)
+		leave()
+		synctest.Wait()
+		same(w.T, "waiting", w.taken(), 1)
+		same(w.T, "admitted", (<-second).Admitted, true)
+		same(w.T, "since", time.Since(w.began), 10*time.Second)
+		w.all.Wait()
+	})
+}
+
+// The answer that comes with an error is none.
+func TestQueueRepeatsNoError(t *testing.T) {
+	queued(t, 1, 10*time.Second, func(w *waiters) {
+		r := w.request("1", "a")
+		r.Repeated = true
+		w.all.Go(func() {
+			_, err := w.Wait(w.Context(), r, func(context.Context, Request) (Decision, error) {
+				time.Sleep(time.Second)
+				return Decision{Admitted: true}, ErrUnavailable
+			})
+			same(w.T, "the first's", errors.Is(err, ErrUnavailable), true)
+		})
+		synctest.Wait()
+		d, err := w.Wait(w.Context(), r, w.ask)
+		same(w.T, "the second's", fmt.Sprint(d.Admitted, len(d.Rules), err), "true 1 <nil>")
+		w.all.Wait()
+	})
+}
+
+// Repetitions are bounded as other callers are, and their places may be taken.
+func TestQueueBoundsRepetitions(t *testing.T) {
+	queued(t, 1, 20*time.Second, func(w *waiters) {
+		w.come(w.Context(), 0, 1, 0)
+		r := w.request("again", "a")
+		r.Repeated, r.Tenant = true, "busy"
+		refused := 0
+		ctx, end := context.WithCancel(w.Context())
+		for range MaxWaiting + 10 {
+			w.all.Go(func() {
+				if d, err := w.Wait(ctx, r, w.ask); err == nil && !d.Admitted {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					refused++
+				}
+			})
+		}
+		synctest.Wait()
+		same(w.T, "waiting and refused", fmt.Sprint(w.taken(), " ", w.count(&refused)), "1000 10")
+		w.come(w.Context(), 1, 1, time.Hour)
+		same(w.T, "waiting and refused", fmt.Sprint(w.taken(), " ", w.count(&refused)), "1000 11")
+		end()
+		w.all.Wait()
 	})
 }
 

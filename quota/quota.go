@@ -73,6 +73,7 @@ type Request struct {
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
+	Tenant   string           // the customer or app that asks, or empty; only a [Queue] reads it: tenants share its places
 	// Logged are the scopes whose events are also in a log. Decision.Incomplete lists those of them whose buckets may lack events. The value
 	// names the caller's mapping of events to the buckets of the family; see InFamily. While callers use several, buckets are Incomplete
 	// whenever another mapping than the caller's was the last one to write to the family. Empty, or without a family: all callers map alike.

@@ -18,10 +18,7 @@ import (
 // CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &writer{ResponseWriter: c.Response().Writer}
-		if c.Request().Method != http.MethodHead {
-			w.encoding = encodingFor(c.Request().Header.Get("Accept-Encoding"))
-		}
+		w := &writer{ResponseWriter: c.Response().Writer, encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
 		c.Response().Writer = w
 		defer func() {
 			w.close()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"mime"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -95,11 +94,10 @@ func wordsIn(w texts.Words, names []string) words {
 
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
-	both := []string{http.MethodGet, http.MethodHead}
-	e.Match(both, "/widget.js", serveWidget)
-	e.Match(both, "/"+folder+":name", func(c echo.Context) error { return serveForAll(c, folder+c.Param("name")) })
+	e.GET("/widget.js", serveWidget)
+	e.GET("/"+folder+":name", func(c echo.Context) error { return serveForAll(c, folder+c.Param("name")) })
 	for _, name := range append(declarations, "client.js") {
-		e.Match(both, "/"+name, func(c echo.Context) error { return serveForAll(c, name) })
+		e.GET("/"+name, func(c echo.Context) error { return serveForAll(c, name) })
 	}
 }
 

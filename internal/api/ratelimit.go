@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
@@ -22,6 +21,6 @@ func refusalProblem(d quota.Decision, next string) *server.Problem {
 	quotahttp.SetRetryAfter(h, d)
 	return &server.Problem{
 		Kind: server.QuotaExceeded, Header: h, Extra: quotahttp.ProblemMembers(d),
-		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " + strconv.Itoa(quotahttp.RetryAfterSeconds(d)) + " s.",
+		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " + server.InWords(quotahttp.RetryAfterSeconds(d)) + ".",
 	}
 }

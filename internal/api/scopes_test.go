@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,17 +62,17 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		"POST /v1/limits/:limit/peek":       api.ScopeLimit,
 		"POST /v1/limits/:limit/record":     api.ScopeLimit,
 	}
-	e := scoped(t)
+	e, missing := scoped(t), maps.Clone(want)
 	for _, route := range e.Routes() {
 		if !strings.HasPrefix(route.Path, "/v1/") {
 			continue
 		}
 		name := route.Method + " " + route.Path
-		needed, listed := want[name]
+		needed, listed := want[strings.Replace(name, http.MethodHead, http.MethodGet, 1)]
 		if !listed {
 			t.Errorf("%s is not in the table", name)
 		}
-		delete(want, name)
+		delete(missing, name)
 		for _, s := range api.Scopes {
 			servertest.Same(t, name+" with a key for "+string(s), allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
 		}
@@ -79,7 +80,7 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 			t.Errorf("%s refuses a key without scopes", name)
 		}
 	}
-	if len(want) > 0 {
-		t.Errorf("there are no such routes: %v", want)
+	if len(missing) > 0 {
+		t.Errorf("there are no such routes: %v", missing)
 	}
 }

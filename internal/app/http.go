@@ -100,8 +100,7 @@ func (a *App) addRoutes() error {
 			show(k.App, k.ID, k.LastUsed())
 		}
 	})
-	front.Match([]string{http.MethodGet, http.MethodHead}, "/openapi.yaml",
-		echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
+	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
 	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Log: a.receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {

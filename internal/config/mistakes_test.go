@@ -49,7 +49,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		return "policies:\n  p:\n    - {name: week, scope: recipient, limit: 1, window: 1h}\n    - {" + fields + "}"
 	}
 	refused(t, map[string]string{
-		"a: [": "c.yaml: is not YAML: line 1: did not find expected node content",
+		"a: [": "c.yaml: is not YAML, near line 1: did not find expected node content",
 		"addr: localhost:1\n---\naddr: localhost:2": "c.yaml: holds more than one YAML document; keep one",
 		strings.Repeat("#", document.MaxSize+1):     "c.yaml: is larger than 262144 bytes",
 		"[a]: 1":                                    "c.yaml:1: only plain words can be keys here",

@@ -216,6 +216,7 @@ func TestExportsAreBounded(t *testing.T) {
 func TestHarmless(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)",
+		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",
 		"\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1", "＠x": "'＠x",
 		"\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
 		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst of a cell.

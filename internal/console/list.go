@@ -27,7 +27,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.Send] {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.Send, time.Time, error) {
-			rows, err := a.Log.Sends(ctx, f)
+			rows, err := a.sends(ctx, f)
 			return rows, time.Time{}, err
 		},
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -85,14 +86,35 @@ const (
 // setTimeOfRequest sets the times of a query for a request whose ID has its time, a UUID of version 7 as package requestid makes it, if
 // the query names none.
 func setTimeOfRequest(q *query) {
-	id, err := uuid.Parse(q.filter.Request)
-	if err != nil || id.Version() != 7 || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
+	from, to, ok := timeOfRequest(q.filter.Request)
+	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
 		return
 	}
-	at := time.Unix(id.Time().UnixTime()).UTC()
-	q.filter.From, q.filter.To = at.Add(-beforeRequest), at.Add(afterRequest)
+	q.filter.From, q.filter.To = from, to
 	q.given.Set("from", "")
 	q.given.Set("to", "")
+}
+
+// timeOfRequest returns between which times a request's sends are logged, if its ID has its time.
+func timeOfRequest(request string) (from, to time.Time, ok bool) {
+	id, err := uuid.Parse(request)
+	if err != nil || id.Version() != 7 {
+		return from, to, false
+	}
+	at := time.Unix(id.Time().UnixTime()).UTC()
+	return at.Add(-beforeRequest), at.Add(afterRequest), true
+}
+
+// sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may choose a request ID of another time: without
+// rows of the ID's time, those of the last 24 h are searched.
+func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Send, error) {
+	rows, err := a.Log.Sends(ctx, f)
+	from, to, ok := timeOfRequest(f.Request)
+	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
+		return rows, err
+	}
+	f.From, f.To = a.Now().Add(-frame.Spans["24h"]), time.Time{}
+	return a.Log.Sends(ctx, f)
 }
 
 // rejectParameters returns an error with the problem if the query has one of the named parameters, else nil.

@@ -92,6 +92,9 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	shared, server := besideProvider(t) // for what changes nothing
 	var registered []string
 	for _, route := range shared.Handler.(*echo.Echo).Routes() {
+		if route.Method == http.MethodHead { // with the handler and the middleware of GET
+			continue
+		}
 		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
 			registered = append(registered, route.Method+" "+route.Path)
 		}

@@ -145,7 +145,7 @@ func (a *Console) orRequest(ctx context.Context, typed, address string, found []
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
-	switch rows, _ := a.Log.Sends(ctx, q.filter); len(rows) { // a database that is away, or takes too long, finds no request
+	switch rows, _ := a.sends(ctx, q.filter); len(rows) { // a database that is away, or takes too long, finds no request
 	case 0:
 		return address, nil
 	case 1:

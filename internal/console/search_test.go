@@ -124,6 +124,15 @@ func TestSearchByRequest(t *testing.T) {
 		t.Errorf("two sends of one request: %v", got)
 	}
 	contains(t, b.Get(to[taken]), "<dt>Request ID</dt><dd class=\"id\">"+taken+"</dd>")
+	for n, moved := range []time.Duration{-48 * time.Hour, 48 * time.Hour} { // made by a client whose clock is wrong
+		wrong := made
+		binary.BigEndian.PutUint64(wrong[:8], uint64(r.Clock.Now().Add(moved).UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
+		found := r.sent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
+		redirects(t, b.Post("/admin/search", url.Values{"q": {wrong.String()}}), explain.SendAddress(found))
+		for _, path := range []string{"/admin?request=", "/v1/admin/sends?request=", "/v1/admin/sends.csv?request="} {
+			contains(t, b.Get(path+wrong.String()), found.String())
+		}
+	}
 	r.Clock.Add(25 * time.Hour)
 	b = r.LoggedIn()
 	for typed, address := range map[string]string{made.String(): to[made.String()], taken: "/admin?reference=" + taken} {

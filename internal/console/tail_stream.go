@@ -74,6 +74,10 @@ func (a *Console) tailStream(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Request().Method == http.MethodHead {
+		writeStreamHeader(c)
+		return nil
+	}
 	r, err := a.tail.join(f)
 	if err != nil {
 		return err
@@ -108,13 +112,18 @@ type events struct {
 	mark store.Mark // the newest row that was written
 }
 
-// sendHead sends the response's head and the past rows. No proxy may store or buffer the stream (X-Accel-Buffering is nginx's).
-func (s *events) sendHead(past batch) error {
-	h := s.c.Response().Header()
+// writeStreamHeader writes a stream's header. No proxy may store or buffer the stream (X-Accel-Buffering is nginx's).
+func writeStreamHeader(c echo.Context) {
+	h := c.Response().Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("Cache-Control", "no-store, no-transform")
-	s.c.Response().WriteHeader(http.StatusOK)
+	c.Response().WriteHeader(http.StatusOK)
+}
+
+// sendHead sends the response's header and the past rows.
+func (s *events) sendHead(past batch) error {
+	writeStreamHeader(s.c)
 	if err := s.write("retry: 2000\n\n"); err != nil {
 		return err
 	}

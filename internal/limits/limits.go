@@ -207,7 +207,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	if err != nil {
 		return quota.Request{}, err
 	}
-	r := quota.Request{ID: id, Repeated: ask.ID != "", Rules: l.rules, Buckets: make(map[quota.Scope]string, len(l.keys))}
+	r := quota.Request{ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules, Buckets: make(map[quota.Scope]string, len(l.keys))}
 	for _, rule := range l.rules {
 		if _, done := r.Buckets[rule.Scope]; done {
 			continue

@@ -311,3 +311,44 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		r.expect(limits.Take, "web", "", keys, "false [0] 1m0s false")
 	})
 }
+
+// An app whose takes fill the queue keeps no other app from waiting; and a take that waits answers a repetition of its ID.
+func TestAppsShareTheQueue(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.SetLimits(limits.Set{"web": {rule("short", 1, 20*time.Second, "user")}})
+		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
+		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
+		take := func(app, id string) (limits.Answer, error) {
+			return r.Do(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id, Keys: map[string]string{"user": "42"},
+				Wait: limits.MaxWait})
+		}
+		var all sync.WaitGroup
+		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance
+			all.Go(func() {
+				keys := map[string]string{"user": fmt.Sprint(i)}
+				ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: keys, Wait: limits.MaxWait}
+				for range 2 {
+					_, err := r.Do(r.Context(), ask)
+					if err != nil {
+						r.Error(err)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		answers := make(chan string, 3)
+		for range 3 {
+			all.Go(func() {
+				a, err := take("blog", "once")
+				answers <- fmt.Sprint(a.Admitted, a.RetryAfter(), err)
+			})
+		}
+		synctest.Wait()
+		servertest.Same(r.T, "answers before the place is free", len(answers), 0)
+		for range 3 {
+			servertest.Same(r.T, "answer", <-answers, "true 20s <nil>")
+		}
+		r.expect(limits.Peek, "web", "", "user=42 app=blog", "false [0] 20s false")
+		all.Wait()
+	})
+}

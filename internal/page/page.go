@@ -141,7 +141,7 @@ const stylePath = "/brand.css"
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/", u.handlerFor((*Page).showCard))
+	e.GET("/", u.handlerFor((*Page).showCard))
 	e.POST("/", u.handlerFor((*Page).handlePost), server.RequireSameOrigin)
 	e.GET(stylePath, func(c echo.Context) error {
 		now, err := u.forRequest(c)
@@ -154,7 +154,7 @@ func (u *Page) Register(e *echo.Echo) {
 
 // RegisterStatic adds the style sheets and scripts that the pages and the console load.
 func RegisterStatic(e *echo.Echo) {
-	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
+	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 }
 
 // templates are the page's templates. The first call panics if they do not parse.

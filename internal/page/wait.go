@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
@@ -44,19 +45,7 @@ func minutesAndSeconds(d time.Duration) string {
 }
 
 // durationUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t words) durationUp(d time.Duration) string {
-	seconds := quota.Seconds(d)
-	minutes := (seconds + 59) / 60
-	switch {
-	case seconds < 60:
-		return t.fill("Seconds", "s", strconv.Itoa(seconds))
-	case minutes < 60:
-		return t.fill("Minutes", "m", strconv.Itoa(minutes))
-	case minutes%60 == 0:
-		return t.fill("Hours", "h", strconv.Itoa(minutes/60))
-	}
-	return t.fill("HoursMinutes", "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
-}
+func (t words) durationUp(d time.Duration) string { return texts.RoundedUp(t, d) }
 
 // durationDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
 func (t words) durationDown(d time.Duration) string {

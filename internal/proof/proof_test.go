@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,5 +129,30 @@ func TestRotationFollowsTheRing(t *testing.T) {
 	}
 	if _, err := verify(t, signer(t, k2), old, now); err == nil {
 		t.Error("a proof of a key that left the ring is good")
+	}
+}
+
+// A proof has one text: a back end that remembers texts instead of IDs sees a repetition.
+func TestAProofHasOneText(t *testing.T) {
+	s := signer(t, k1)
+	token := sign(t, s)
+	if _, _, err := s.VerifySignature(token); err != nil {
+		t.Fatal(err)
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	parts := strings.Split(token, ".")
+	others := []string{token + "=", token + "\n", token[:9] + "\r\n" + token[9:], token + "."}
+	for n, part := range parts {
+		for _, last := range alphabet {
+			changed := slices.Clone(parts)
+			if changed[n] = part[:len(part)-1] + string(last); changed[n] != part {
+				others = append(others, strings.Join(changed, "."))
+			}
+		}
+	}
+	for _, other := range others {
+		if c, _, err := s.VerifySignature(other); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q is taken: %+v, %v", other, c, err)
+		}
 	}
 }

@@ -5,7 +5,6 @@ package reference
 import (
 	"bytes"
 	"html/template"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ func Register(e *echo.Echo) {
 		text, err := render(docs.OpenAPI)
 		return web.NewFile("text/html; charset=utf-8", text), err
 	})
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/docs", func(c echo.Context) error {
+	e.GET("/docs", func(c echo.Context) error {
 		file, err := page()
 		if err != nil {
 			return err

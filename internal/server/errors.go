@@ -29,7 +29,7 @@ var table = []func(error) *Problem{
 		if e.Send {
 			next = "sent"
 		}
-		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+strconv.Itoa(wait)+" s.", wait)
+		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+InWords(wait)+".", wait)
 	}),
 	forType(func(e *verification.HeldError) *Problem {
 		return &Problem{Kind: Unavailable, Detail: "No code is sent before " + e.Until.UTC().Format(time.RFC3339) + ".",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/servertest"
 	"sendcode/internal/texts"
 )
 
@@ -122,5 +123,18 @@ func TestLanguageOfProblems(t *testing.T) {
 	}
 	if refusal.Kind != TooManyRequests {
 		t.Error("a translation changed the problem itself")
+	}
+}
+
+// A long wait is told in hours and minutes, rounded up; retry_after has the seconds.
+func TestALongWaitInWords(t *testing.T) {
+	for seconds, want := range map[int]string{42: "42 s", 60: "1 min", 61: "2 min", 3600: "1 h", 83374: "23 h 10 min"} {
+		servertest.Same(t, "in English", InWords(seconds), want)
+	}
+	p := &Problem{Kind: QuotaExceeded, Extra: map[string]any{"retry_after": 83374, "blocked_by": "day"}}
+	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.", "ar": "بعد 23 س 10 د."} {
+		if got := p.in(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
+			t.Errorf("%s: %s", lang, got)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -101,9 +102,6 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 		h.Set("Content-Language", words.Lang())
 		h.Add("Vary", "Accept-Language")
 	}
-	if c.Request().Method == http.MethodHead {
-		return c.NoContent(p.Kind.Status)
-	}
 	if html {
 		return writePage(c, p.Kind.Status, problemPage{Kind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
@@ -129,11 +127,22 @@ func (p *Problem) in(words texts.Words) *Problem {
 	}
 	told := *p
 	told.Kind.Title = title
-	told.Detail = placeholder.ReplaceAllStringFunc(detail, func(name string) string { return fmt.Sprint(p.Extra[name[1:len(name)-1]]) })
+	told.Detail = placeholder.ReplaceAllStringFunc(detail, func(name string) string {
+		if name == "{wait}" {
+			seconds, _ := p.Extra["retry_after"].(int)
+			return words.Duration(time.Duration(seconds) * time.Second)
+		}
+		return fmt.Sprint(p.Extra[name[1:len(name)-1]])
+	})
 	return &told
 }
 
-// placeholder matches a member's name in a translated detail, such as {retry_after}.
+// InWords returns a wait in seconds as English details tell it, rounded up: "42 s", "23 h 10 min".
+func InWords(seconds int) string {
+	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
+}
+
+// placeholder matches a member's name in a translated detail, such as {blocked_by}; {wait} is the wait in words.
 var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after one.

@@ -3,7 +3,6 @@ package server
 import (
 	"log/slog"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,5 +138,5 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 // RequestRefused returns the 429 problem of a request that RequestLimiter.Admit refused with this wait.
 func RequestRefused(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+strconv.Itoa(seconds)+" s.", seconds)
+	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".", seconds)
 }

@@ -44,6 +44,12 @@ func New(c Config) *echo.Echo {
 	c.Logger = requestid.Logger(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
+	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops the body.
+	e.OnAddRouteHandler = func(_ string, r echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
+		if r.Method == http.MethodGet {
+			e.HEAD(r.Path, handler, middleware...)
+		}
+	}
 	e.IPExtractor = echo.ExtractIPDirect()
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
@@ -59,7 +65,7 @@ func New(c Config) *echo.Echo {
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isReport}))
-	e.Match([]string{http.MethodGet, http.MethodHead}, problemsPath+":slug", serveProblemPage)
+	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }
 

@@ -235,6 +235,25 @@ func (w Words) Wait(d time.Duration) string {
 	return w.units(h/24, "d", h%24, "h")
 }
 
+// Duration returns a duration in the words of the page; see RoundedUp.
+func (w Words) Duration(d time.Duration) string { return RoundedUp(w.sections[Page], d) }
+
+// RoundedUp returns a duration in words of the page, rounded up: 42 s, 28 min, 3 h 20 min.
+func RoundedUp(page map[string]string, d time.Duration) string {
+	seconds := quota.Seconds(d)
+	minutes := (seconds + 59) / 60
+	key, h, m := "HoursMinutes", minutes/60, minutes%60
+	switch {
+	case seconds < 60:
+		key = "Seconds"
+	case h == 0:
+		key = "Minutes"
+	case m == 0:
+		key = "Hours"
+	}
+	return strings.NewReplacer("{s}", strconv.Itoa(seconds), "{h}", strconv.Itoa(h), "{m}", strconv.Itoa(m)).Replace(page[key])
+}
+
 func (w Words) units(n int, unit string, rest int, smaller string) string {
 	out := strconv.Itoa(n) + " " + w.texts["unit."+unit]
 	if rest > 0 {

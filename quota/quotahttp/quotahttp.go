@@ -54,7 +54,7 @@ func Describe(d quota.Decision) *Quota {
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the tightest one, as structured fields
-// (draft-ietf-httpapi-ratelimit-headers-10). It sends no partition key, which would reveal the counted subject. Without public
+// (draft-ietf-httpapi-ratelimit-headers-10 of September 2025; -11 is of May 2026). It sends no partition key, which would reveal the counted subject. Without public
 // rules it sets nothing. Error: a rule's name or number does not fit a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()

@@ -30,7 +30,11 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		d.Errs.Add(d.Name, "is not YAML: %s", Printable(strings.TrimPrefix(err.Error(), "yaml: ")))
+		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
+		if line, ok := strings.CutPrefix(said, ": line "); ok { // where the parser noticed the mistake, which may be before
+			said = ", near line " + line
+		}
+		d.Errs.Add(d.Name, "is not YAML%s", Printable(said))
 		return nil
 	case len(root.Content) == 0 || IsNull(root.Content[0]):
 		return nil

@@ -86,9 +86,6 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	}
 	h := c.Response().Header()
 	h.Set("Vary", "Accept-Language, Cookie")
-	if c.Request().Method == http.MethodHead {
-		return c.NoContent(status)
-	}
 	return c.HTMLBlob(status, b.Bytes())
 }
 
