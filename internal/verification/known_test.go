@@ -65,6 +65,13 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Want("reads", reads, 1)
 		id := r.Send(byBrowser(vtest.Ana, presenting(token))).View.ID
 		r.Want("a resend of its own", limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: id}), 1000)
+		strangers := r.Send(byBrowser("cleo@example.com")).View.ID
+		r.Want("a stranger's resend of its own", limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: strangers}), 100)
+		r.Cancel(strangers)
+		a := r.Send(verification.Ask{Caller: vtest.Browser, Resend: strangers})
+		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
+		r.WantLine("the code that a stranger is sent once that has ended: another one, limit, class",
+			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit, next.Class, err)
 		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
 		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
 		id = r.SendTo(vtest.Ana).View.ID
