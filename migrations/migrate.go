@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/pressly/goose/v3"
@@ -25,8 +26,15 @@ func Wrap(err error) error {
 	return fmt.Errorf("store: migrations: %w", err)
 }
 
-// Migrate applies the directory's migrations that have not been applied yet, and records their fingerprints. It fails if a migration was
-// applied from another file than this program's.
+type reportKey struct{}
+
+// WithReport returns a context with which Migrate calls report with the name of each file that it has applied.
+func WithReport(ctx context.Context, report func(file string)) context.Context {
+	return context.WithValue(ctx, reportKey{}, report)
+}
+
+// Migrate applies the directory's migrations that have not been applied yet, and records their fingerprints. It fails with store.ErrSchema if
+// a migration was applied from another file than this program's.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -39,17 +47,23 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	if version, err := provider.GetDBVersion(ctx); err != nil {
 		return Wrap(err)
 	} else if version > 0 {
-		if err := compareApplied(ctx, db, own); err != nil {
+		if err := compareApplied(ctx, dialect, db, own); err != nil {
 			return err
 		}
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	applied, err := provider.Up(ctx)
+	if err != nil {
 		return Wrap(err)
 	}
 	for version, sum := range own {
 		if _, err := db.ExecContext(ctx, fmt.Sprintf(`
 INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT DO NOTHING`, version, sum)); err != nil {
 			return Wrap(err)
+		}
+	}
+	if report, ok := ctx.Value(reportKey{}).(func(string)); ok {
+		for _, m := range applied {
+			report(filepath.Base(m.Source.Path))
 		}
 	}
 	return nil
@@ -76,8 +90,24 @@ func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 // FingerprintsSQL reads the fingerprints of the applied migrations.
 const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 
+// anyFingerprintsSQL counts the tables of fingerprints in a database.
+var anyFingerprintsSQL = map[goose.Dialect]string{
+	goose.DialectPostgres: `SELECT count(to_regclass('schema_fingerprints'))`,
+	goose.DialectSQLite3:  `SELECT count(*) FROM sqlite_master WHERE name = 'schema_fingerprints'`,
+}
+
+// errBeginAnew is of a database that no release made: migrations change until the first one.
+var errBeginAnew = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)", store.ErrSchema)
+
 // compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations that are not applied yet.
-func compareApplied(ctx context.Context, db *sql.DB, own map[int64]string) error {
+func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
+	var tables int
+	if err := db.QueryRowContext(ctx, anyFingerprintsSQL[dialect]).Scan(&tables); err != nil {
+		return Wrap(err)
+	}
+	if tables == 0 {
+		return errBeginAnew
+	}
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
 		return Wrap(err)

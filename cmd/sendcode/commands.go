@@ -76,8 +76,8 @@ func (d demoCommand) Run(ctx context.Context, p program) error {
 
 type migrateCommand struct{}
 
-func (migrateCommand) Run(ctx context.Context, cfg config.Config) error {
-	return app.Migrate(ctx, cfg)
+func (migrateCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	return app.Migrate(ctx, cfg, p.out)
 }
 
 type rekeyCommand struct{}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -111,6 +112,22 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	changed := b.changed
 	b.mu.Unlock()
 	return b.breaker.State(), changed
+}
+
+// AnyNumber is what Admits returns if nothing bounds the attempts.
+const AnyNumber = math.MaxInt
+
+// Admits returns how many attempts would be admitted now: AnyNumber while the breaker is closed; while it is open, one if none is under way and
+// RestFor is over.
+func (b *Breaker) Admits() int {
+	switch b.breaker.State() {
+	case gobreaker.StateClosed:
+		return AnyNumber
+	case gobreaker.StateHalfOpen:
+		n := b.breaker.Counts() // those without a verdict have ended, too
+		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))
+	}
+	return 0
 }
 
 // Watch sets a function that is called whenever Up changes. f must return soon, and must not call the breaker.

@@ -55,3 +55,31 @@ func TestHalfOfTheAttempts(t *testing.T) {
 		}
 	}
 }
+
+// A breaker admits any number while it is closed, none while it rests, and then one at a time until that has its verdict.
+func TestHowManyABreakerAdmits(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		b := delivery.NewBreaker("mx.example", false)
+		admits := func(when string, want int) {
+			t.Helper()
+			if n := b.Admits(); n != want {
+				t.Errorf("%s it admits %d, want %d", when, n, want)
+			}
+		}
+		admits("closed,", delivery.AnyNumber)
+		for range delivery.FaultsInRow {
+			report, _ := b.Allow()
+			report(errBroken)
+		}
+		admits("open,", 0)
+		time.Sleep(delivery.RestFor + time.Microsecond)
+		admits("after its rest", 1)
+		report, _ := b.Allow()
+		admits("during a trial", 0)
+		report(delivery.ErrNoVerdict)
+		admits("after a trial without a verdict", 1)
+		report, _ = b.Allow()
+		report(nil)
+		admits("after a trial", delivery.AnyNumber)
+	})
+}

@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,5 +117,33 @@ func TestComposeKeepsItsData(t *testing.T) {
 	redis := readFile(t, "deploy/redis/start.sh")
 	if !strings.Contains(redis, "\nappendonly yes\n") || !strings.Contains(redis, "\nmaxmemory-policy noeviction\n") {
 		t.Errorf("redis may forget: %s", redis)
+	}
+}
+
+// A container has the memory that was measured at most, beside the tenth that the runtime leaves free (app.TuneGC).
+func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
+	found := regexp.MustCompile(`([0-9]+) MB at most in all runs`).FindStringSubmatch(readFile(t, "docs/PERFORMANCE.md"))
+	if found == nil {
+		t.Fatal("PERFORMANCE.md does not say how much memory was used")
+	}
+	measured, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubernetes := regexp.MustCompile(`limits: \{memory: (\w+)i\}`).FindStringSubmatch(readFile(t, "deploy/kubernetes/sendcode.yaml"))
+	if kubernetes == nil {
+		t.Fatal("Kubernetes sets no limit of memory")
+	}
+	for where, limit := range map[string]string{"Kubernetes": kubernetes[1], "compose": readCompose(t).Services["sendcode"].MemLimit} {
+		n, err := strconv.Atoi(strings.TrimRight(limit, "mMgG"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(strings.ToLower(limit), "g") {
+			n *= 1024
+		}
+		if usable := n * 1024 * 1024 / 10 * 9 / 1000 / 1000; usable < measured {
+			t.Errorf("%s: of %s the program may use %d MB, and %d MB were measured", where, limit, usable, measured)
+		}
 	}
 }

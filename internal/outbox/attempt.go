@@ -47,6 +47,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 		return func() { o.finish(f, out) }
 	}
 	out, fail := o.send(ctx, w, message)
+	o.logAttempt(f, out, fail)
 	if fail == nil {
 		return func() { o.finish(f, out) }
 	}
@@ -132,16 +133,29 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	return out, fail
 }
 
-// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
-// writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
-func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
-	w := f.work
-	line := []any{"send", w.Send.ID, "request_id", w.Send.RequestID, "attempt", w.Send.Attempt, "server", out.Provider,
+// logAttempt logs a failed attempt. Of sends that found all servers suspended, it logs only the first, until a server is in use again.
+func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
+	suspended := fail != nil && fail.Stage == delivery.StageAside
+	o.mu.Lock()
+	l := o.lane(f)
+	known := suspended && l.told
+	l.told = suspended || l.told && fail != nil && fail.Class == delivery.Temporary
+	o.mu.Unlock()
+	if fail == nil || known {
+		return
+	}
+	line := []any{"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server", out.Provider,
 		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err}
 	if fail.Text != "" {
 		line = append(line, "reply_text", fail.Text)
 	}
 	o.Logger.Info("delivery attempt failed", line...)
+}
+
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
+// writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
+func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
+	w := f.work
 	o.recordHold(w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {

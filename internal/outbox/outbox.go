@@ -31,6 +31,7 @@ type Store interface {
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	Refunded(ctx context.Context, held store.Held) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
@@ -69,6 +70,10 @@ type Sender interface {
 type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
 }
+
+// rationed is a Sender or Carrier that may be suspended. Admits returns how many messages it would try now; delivery.AnyNumber: as many as there
+// are. One without this method is never suspended.
+type rationed interface{ Admits() int }
 
 // Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID (ToldByID). Implementation:
 // *sms.Carriers.
@@ -156,6 +161,8 @@ type Outbox struct {
 
 	base context.Context // context of attempts; ends when a stop has waited for StopWait
 	halt context.CancelFunc
+
+	refundsWait bool // the limiter failed at the last refund of a row
 
 	noTakeoverUntil time.Time // no takeover before this instant: see tick
 	away            bool      // the database failed at the last tick

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -30,6 +31,7 @@ type lane struct {
 	held    int       // all flights of this channel, queued or at a worker
 	workers int       // running workers
 	behind  bool      // rows wait in the database, since memory was full: see start
+	told    bool      // the log has a line of a send that found all servers suspended, since one was in use
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -102,19 +104,56 @@ func (o *Outbox) takeOver(ctx context.Context) {
 	}
 }
 
+// takeOverLane takes over rows of one channel. While all its servers are suspended, it takes over only as many as they try, and what has
+// expired: each other row waits in the database as it is, since an attempt would only change when the next one is due.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
-	for limit := min(o.roomIn(l), takeOverBatch); limit > 0; limit = min(o.roomIn(l), takeOverBatch) {
-		work, err := o.leaseDue(ctx, l.channel, limit)
+	admits := o.admits(l)
+	if admits == delivery.AnyNumber {
+		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+	}
+	if err := o.takeOverUpTo(ctx, l, delivery.AnyNumber, o.Store.TakeOverExpired); err != nil {
+		return err
+	}
+	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
+}
+
+// admits returns how many more messages of the lane would be tried now.
+func (o *Outbox) admits(l *lane) int {
+	part := any(o.Sender)
+	if l.channel == recipient.SMS {
+		part = o.Carrier
+	}
+	r, ok := part.(rationed)
+	if !ok {
+		return delivery.AnyNumber
+	}
+	n := r.Admits()
+	if n < delivery.AnyNumber {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		n -= len(l.queue)
+	}
+	return n
+}
+
+// takeOverFunc is a method of Store.
+type takeOverFunc func(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+
+// takeOverUpTo takes over at most so many rows of a channel.
+func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
+	for limit := min(o.roomIn(l), takeOverBatch, most); limit > 0; limit = min(o.roomIn(l), takeOverBatch, most) {
+		work, err := o.leaseDue(ctx, l.channel, limit, from)
 		if err != nil {
 			return err
 		}
+		most -= len(work)
 		o.mu.Lock()
 		for _, w := range work {
 			if f := o.track(w); f != nil {
 				o.enqueue(f)
 			}
 		}
-		l.behind = len(work) == limit // there may be more
+		l.behind = len(work) == limit && most > 0 // there may be more
 		o.mu.Unlock()
 		if len(work) < limit {
 			break
@@ -123,10 +162,10 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	return nil
 }
 
-func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int) ([]store.Work, error) {
+func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int, from takeOverFunc) ([]store.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)
+	work, err := from(ctx, ch, o.Lease, limit)
 	for _, w := range work {
 		if w.Send.Clock == store.LogClock && w.Send.Counts { // not if it was reset meanwhile
 			o.recordTakenOver(w.Send)

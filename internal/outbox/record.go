@@ -35,9 +35,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
-		if err := o.refundRow(context.Background(), r); err != nil {
-			o.Logger.Warn("refund postponed: limiter unavailable", "send", held.ID, "error", err)
-		}
+		_ = o.refundRow(context.Background(), r) // repeatRefunds repeats it
 	}
 	if out.Status == store.Failed && store.CountsAsRejected(out.Reason) {
 		o.recordFailure(s)

@@ -27,18 +27,23 @@ func (o *Outbox) recordFailure(s store.Send) {
 	}
 }
 
-// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at the first failure of the limiter. Error:
-// of the database.
+// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at the first failure of the limiter, and tries
+// one alone after that. Error: of the database.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	due, err := o.Store.RefundsDue(bounded, o.Lease, refundBatch)
+	o.mu.Lock()
+	most := refundBatch
+	if o.refundsWait {
+		most = 1
+	}
+	o.mu.Unlock()
+	due, err := o.Store.RefundsDue(bounded, o.Lease, most)
 	if err != nil {
 		return err
 	}
 	for _, r := range due {
-		if err := o.refundRow(ctx, r); err != nil {
-			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err)
+		if o.refundRow(ctx, r) != nil {
 			return nil
 		}
 	}
@@ -46,10 +51,19 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 }
 
 // refundRow refunds a send in the limiter and confirms that to the database. It refunds only the recipient's buckets, under each policy
-// that the purpose has had, since policies may have changed after the send was counted.
+// that the purpose has had, since policies may have changed after the send was counted. It logs the first failure of the
+// limiter until a refund succeeds.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
-	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
+	err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...)
+	o.mu.Lock()
+	known := o.refundsWait
+	o.refundsWait = err != nil
+	o.mu.Unlock()
+	if err != nil {
+		if !known {
+			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err)
+		}
 		return err
 	}
 	return o.Store.Refunded(ctx, r.Held)

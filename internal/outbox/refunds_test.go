@@ -65,6 +65,7 @@ type fakeLog struct {
 	reset map[string]bool            // sends that do not count
 	due   []store.Refund
 	lease time.Duration // for which refunds were taken
+	limit int           // how many were asked for
 }
 
 func (l *fakeLog) call(call string) error {
@@ -89,13 +90,17 @@ func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Se
 	return rows, nil
 }
 
-func (l *fakeLog) RefundsDue(_ context.Context, lease time.Duration, _ int) ([]store.Refund, error) {
-	l.lease = lease
+func (l *fakeLog) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	l.lease, l.limit = lease, limit
 	return l.due, l.call("RefundsDue")
 }
 
 func (l *fakeLog) Refunded(_ context.Context, h store.Held) error {
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
+}
+
+func (l *fakeLog) TakeOverExpired(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+	return nil, l.call("TakeOverExpired")
 }
 
 func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
@@ -189,7 +194,8 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r.wants("back", "refund b [ana]")
 }
 
-// Refunds that only the database has are made in the limiter and confirmed. The first that the limiter does not take ends the round.
+// Refunds that only the database has are made in the limiter and confirmed. The first that the limiter does not take ends the round, and the
+// next one begins with one alone.
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
@@ -206,14 +212,18 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	repeat()
 	r.asked("away", []string{"RefundsDue"})
 	servertest.Same(t, "lease", r.log.lease, r.Lease)
+	servertest.Same(t, "limit", r.log.limit, refundBatch)
 	r.gone = false
 	repeat()
+	servertest.Same(t, "limit after a failure", r.log.limit, 1)
 	var told []string
 	for _, due := range r.log.due {
 		s := policy.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
+	repeat()
+	servertest.Same(t, "limit after that", r.log.limit, refundBatch)
 }
 
 // A place waits for a day, a send as long as it counts.

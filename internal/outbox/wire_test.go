@@ -128,6 +128,82 @@ func TestServerSetAside(t *testing.T) {
 		for n, want := range []string{"dial", "dial", "dial", "aside"} {
 			r.WantStatus(r.SendTo(vtest.NthAddress(n)), "queued temporary_"+want)
 		}
+		r.SendTo(vtest.NthAddress(4))
 		r.Want("lines of the log on it", strings.Count(r.Printed.String(), "stage=aside"), 1)
+		r.down.Store(false)
+		r.Sleep(10 * time.Minute) // until its connection is closed, too
+		r.down.Store(true)
+		for n := range 5 {
+			r.SendTo(vtest.NthAddress(5 + n))
+		}
+		r.Want("lines once it was in use again", strings.Count(r.Printed.String(), "stage=aside"), 2)
+	})
+}
+
+// While every server is suspended, one send tries every five seconds. The others wait as they are: the log gets no lines of them and the
+// database no changes, however many they are. When a server is in use again, all go out within the first retry and a tick, each once. What
+// expires meanwhile ends, and costs nothing.
+func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
+	onTheWire(t, func(s *vtest.Settings) {
+		brief := s.Purposes["default"]
+		brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+		s.Purposes["brief"] = brief
+	}, smtptest.Script{}, func(r *wire) {
+		r.down.Store(true)
+		const n, rest = 450, 5 * time.Second
+		var all []verification.Answer
+		ask := func(i int, purpose string) {
+			all = append(all, r.SendTo(vtest.NthAddress(i), vtest.For(purpose)))
+			r.Sleep(200 * time.Millisecond)
+		}
+		for i := range n {
+			ask(i, []string{"brief", "", ""}[i%3])
+		}
+		lines, attempts := strings.Count(r.Printed.String(), "delivery attempt failed"), 0
+		if most := int(90*time.Second/rest) + 5; lines > most {
+			t.Errorf("%d lines of attempts in 90 s, want at most %d", lines, most)
+		}
+		for _, a := range all {
+			attempts += r.Get(a.View.ID).Send.Attempt
+		}
+		// each has one, and one more if it tried or expired
+		if most := n + lines + n/3; attempts > most {
+			t.Errorf("%d attempts of %d sends, want at most %d", attempts, n, most)
+		}
+		for i := 0; i < n; i += 3 {
+			if a := all[i]; time.Now().After(a.View.ExpiresAt.Add(2 * time.Second)) {
+				r.WantStatus(a, "failed expired")
+			}
+		}
+		r.SendTo(vtest.NthAddress(0), vtest.For("brief")) // its place was given back
+		r.down.Store(false)
+		r.Sleep(rest + 4*time.Second)
+		mails := r.server.ByID()
+		for i, a := range all {
+			got, n := r.Status(a), mails[a.View.Send.ID+"@shop.example"]
+			if lives := time.Now().Before(a.View.ExpiresAt); lives && (got != "sent" || n != 1) || got == "failed expired" && n != 0 || n > 1 {
+				t.Errorf("%d: %s with %d mails, its code lives: %v", i, got, n, lives)
+			}
+		}
+	})
+}
+
+// The limiter is away: the log says once that refunds wait, and again in the next outage.
+func TestRefundsThatWaitAreToldOnce(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		told := func() int { return strings.Count(r.Printed.String(), "refund postponed") }
+		for outage := 1; outage <= 2; outage++ {
+			r.Limiter.Around(vtest.Unreachable("Refund"))
+			for n := range 4 {
+				r.MailServer.Answer(vtest.NoMailbox)
+				r.SendTo(vtest.NthAddress(10*outage + n))
+			}
+			r.Sleep(8 * time.Minute)
+			r.Want("lines", told(), outage)
+			r.Limiter.Around(nil)
+			r.Sleep(time.Minute)
+			due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+			r.WantLine("refunds left", "0 <nil>", len(due), err)
+		}
 	})
 }

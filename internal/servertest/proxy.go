@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,12 @@ var (
 	Caddy = ReverseProxy{locate.Caddy, "Caddyfile", []string{"run", "--adapter", "caddyfile", "--config"},
 		[]string{"codes.example {", "{\n\tadmin off\n}\nhttp://127.0.0.1:PORT {"}}
 )
+
+// With returns the proxy with new instead of old in its file.
+func (p ReverseProxy) With(old, new string) ReverseProxy {
+	p.edits = slices.Concat(p.edits, []string{old, new})
+	return p
+}
 
 // Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as operators copy it, and closes it
 // afterwards. It returns the base URL.

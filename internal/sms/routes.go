@@ -188,6 +188,17 @@ func (c *Carriers) Suspended() bool {
 	return false
 }
 
+// Admits returns how many messages would be tried now: delivery.AnyNumber while a carrier is up, else one for each carrier that a message may
+// try.
+func (c *Carriers) Admits() (n int) {
+	for _, r := range c.routes {
+		if n += min(r.breaker.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {
+			break
+		}
+	}
+	return n
+}
+
 // Health returns the health of each carrier, in order of preference.
 func (c *Carriers) Health() []delivery.Health {
 	var all []delivery.Health

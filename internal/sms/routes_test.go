@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/servertest"
 )
 
 // scripted is a carrier whose outcomes are told.
@@ -220,4 +221,30 @@ func TestCapsStopMessages(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Carriers admit any number while one of them is up, and one message for each that is tried while all are suspended.
+func TestHowManyCarriersAdmit(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		admits := func(when string, want int) {
+			t.Helper()
+			if n := all.Admits(); n != want {
+				t.Errorf("%s they admit %d, want %d", when, n, want)
+			}
+		}
+		admits("at first", delivery.AnyNumber)
+		for range delivery.FaultsInRow {
+			send(all)
+		}
+		admits("with one suspended", delivery.AnyNumber)
+		second.fail = first.fail
+		for range delivery.FaultsInRow {
+			send(all)
+		}
+		admits("with both suspended", 0)
+		time.Sleep(delivery.RestFor + time.Millisecond)
+		admits("once both may be tried", 2)
+	})
 }

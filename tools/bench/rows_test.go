@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -43,7 +44,7 @@ func (b *rig) filled(size int, more func(database string)) (database string) {
 	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
 		"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
 	b.must(err)
-	b.must(app.Migrate(b.Context(), cfg))
+	b.must(app.Migrate(b.Context(), cfg, io.Discard))
 	b.must(rows.Fill(b.Context(), database, size))
 	more(database)
 	log, err := postgres.Open(b.Context(), database, "")

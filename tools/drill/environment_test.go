@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func open(t *testing.T, size int) *environment {
 	s.Write(settings(s.carrier.URL))
 	cfg := s.Config()
 	s.indexKey = cfg.IndexKeyBytes()
-	s.must(app.Migrate(t.Context(), cfg))
+	s.must(app.Migrate(t.Context(), cfg, io.Discard))
 	s.must(rows.Fill(t.Context(), s.Postgres.URL(), size))
 	var err error
 	s.db, err = pgx.Connect(t.Context(), s.Postgres.URL())

@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,7 @@ func migrate(t *testing.T, database string) {
 	t.Helper()
 	cfg, err := config.Load([]string{"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
 	Must(t, err)
-	Must(t, app.Migrate(t.Context(), cfg))
+	Must(t, app.Migrate(t.Context(), cfg, io.Discard))
 }
 
 func onParts(t *testing.T, postgres *servertest.PostgresServer, database string) *Stack {

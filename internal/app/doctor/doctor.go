@@ -22,7 +22,7 @@ import (
 const checkTimeout = 5 * time.Second
 
 // Examine tries every connection and looks for common faults, and prints one line for each. It sends no message. Of a Postgres log it
-// changes only the table write_probe, to see that there is room for rows. The error has the number of faults, without remarks.
+// changes only the tables write_probe and leases, to see that there is room for rows. The error has the number of faults, without remarks.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.LogRedis(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)

@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"io"
 	"maps"
 	"net"
 	"strings"
@@ -64,7 +65,7 @@ func says(t *testing.T, said string, lines ...string) {
 func TestDoctorComparesClocks(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	if err := app.Migrate(t.Context(), s.Config()); err != nil {
+	if err := app.Migrate(t.Context(), s.Config(), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	const late = 90*time.Second + 500*time.Millisecond

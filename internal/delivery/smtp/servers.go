@@ -125,6 +125,16 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
+// Admits returns how many mails would be tried now: delivery.AnyNumber while a server is up, else one for each server that a mail may try.
+func (s Servers) Admits() (n int) {
+	for _, server := range s {
+		if n += min(server.health.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {
+			break
+		}
+	}
+	return n
+}
+
 // Health returns the health of each server, in order of preference.
 func (s Servers) Health() []delivery.Health {
 	all := make([]delivery.Health, len(s))

@@ -163,7 +163,9 @@ func TestEveryServerSetAside(t *testing.T) {
 			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), server.Connections()-tried)
 		}
 		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
+		servertest.Same(t, "mails that would be tried", servers.Admits(), 0)
 		time.Sleep(5*time.Second + time.Millisecond)
+		servertest.Same(t, "mails that would be tried after five seconds", servers.Admits(), 1)
 		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
 			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
 		}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -43,7 +44,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	s.Env["SENDCODE_REDIS_URL"] = redisByScript(s, "redis1")
 	s.Env["SENDCODE_DATABASE_ROLE"] = "sendcode_app"
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_owner", "owner1")
-	apptest.Must(t, app.Migrate(t.Context(), s.Config()))
+	apptest.Must(t, app.Migrate(t.Context(), s.Config(), io.Discard))
 	s.Env["SENDCODE_DATABASE_URL"] = loginURL(t, s.Postgres.URL(), "sendcode_app", "app1")
 	return s
 }

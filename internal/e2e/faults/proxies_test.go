@@ -4,8 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +40,9 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 		every(ctx, time.Second/60, func(int) {
 			all.Go(func() {
 				began := time.Now()
-				a, err := s.At(base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, n.Add(1)))
+				i := n.Add(1)
+				a, err := s.At(base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, i),
+					apptest.WithKey(fmt.Sprintf("a-key-of-its-own-%s-%d", name, i)))
 				if a.StatusCode == http.StatusAccepted && err == nil {
 					return
 				}
@@ -111,7 +117,7 @@ func TestRollingRestarts(t *testing.T) {
 // one serves everything.
 func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 	t.Parallel()
-	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Caddy} {
+	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
 		t.Run(proxy.Name, func(t *testing.T) {
 			t.Parallel()
 			s := apptest.OnRealParts(t)
@@ -169,5 +175,130 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 			apptest.Must(t, links[0].Start())
 			s.AwaitReady(0, http.StatusOK, "ok")
 		})
+	}
+}
+
+// feigned is a replica whose answers a test decides. Its /readyz is always 200.
+type feigned struct {
+	*httptest.Server
+	status atomic.Int32 // of answers; 0: none is given
+	mu     sync.Mutex
+	got    map[string]int // requests, by their bodies or query
+	free   chan struct{}  // closed: those without an answer end
+}
+
+func feign(t *testing.T, name string) *feigned {
+	f := &feigned{got: map[string]int{}, free: make(chan struct{})}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		f.mu.Lock()
+		f.got[string(body)+r.URL.RawQuery]++
+		f.mu.Unlock()
+		status := int(f.status.Load())
+		if status == 0 {
+			<-f.free
+			return
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, name, " ", r.Host)
+	}))
+	t.Cleanup(f.Close)
+	t.Cleanup(func() { close(f.free) })
+	return f
+}
+
+func (f *feigned) count(id string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.got[id]
+}
+
+// A request that may be repeated, since it reads or has an Idempotency-Key where that holds, is answered by the other replica if one
+// answers 503 or not at all. It reaches each of them once at most. Any other request reaches one of them alone. Where both answer 503, the client
+// gets that answer, and not the proxy's own. Caddy alone passes on a 503, and then leaves the replica out for 5 s.
+func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	const send, check = "/v1/verifications", "/v1/verifications/1/check"
+	key := http.Header{"Idempotency-Key": {"a-key-of-its-own-for-a-request"}}
+	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
+		for name, fault := range map[string]int{"unavailable": http.StatusServiceUnavailable, "frozen": 0} {
+			t.Run(proxy.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				var replicas [2]*feigned
+				var addresses [2]string
+				for i := range replicas {
+					replicas[i] = feign(t, "the replica")
+					replicas[i].status.Store(http.StatusAccepted)
+					addresses[i] = replicas[i].Listener.Addr().String()
+				}
+				base := servertest.Proxy(t, proxy.With("8s", "1s"), deploy, addresses)
+				ask := func(method, path, id string, header http.Header) (status int, said string) {
+					t.Helper()
+					body := strings.NewReader(id)
+					if method == http.MethodGet {
+						path, body = path+"?"+id, strings.NewReader("")
+					}
+					r, err := http.NewRequestWithContext(t.Context(), method, base+path, body)
+					apptest.Must(t, err)
+					maps.Copy(r.Header, header)
+					a, err := http.DefaultClient.Do(r)
+					apptest.Must(t, err)
+					defer a.Body.Close()
+					raw, err := io.ReadAll(a.Body)
+					apptest.Must(t, err)
+					return a.StatusCode, string(raw)
+				}
+				host := "the replica " + strings.TrimPrefix(base, "http://")
+				servertest.Await(t, "both replicas", func() bool {
+					ask(http.MethodGet, send, "first", nil)
+					return replicas[0].count("first") > 0 && replicas[1].count("first") > 0
+				})
+				replicas[0].status.Store(int32(fault))
+				failed, passedOn, began := 0, 0, time.Now()
+				for n := range 12 {
+					for what, c := range map[string]struct {
+						method, path string
+						header       http.Header
+						repeated     bool
+					}{
+						"GET": {http.MethodGet, send + "/1", nil, true}, "keyed": {http.MethodPost, send, key, true},
+						"redeemed": {http.MethodPost, "/v1/proofs/redeem", key, true}, "without a key": {http.MethodPost, send, nil, false},
+						"key that does not hold": {http.MethodPost, check, key, false},
+					} {
+						id := fmt.Sprintf("%s-%d", strings.ReplaceAll(what, " ", "-"), n)
+						status, said := ask(c.method, c.path, id, c.header)
+						a, b := replicas[0].count(id), replicas[1].count(id)
+						switch {
+						case proxy.Name == servertest.Caddy.Name && c.repeated && status == http.StatusServiceUnavailable && a == 1 && b == 0:
+							passedOn++
+						case a > 1 || b > 1 || c.repeated && b != 1 || !c.repeated && a+b != 1:
+							t.Errorf("%s came %d and %d times, and was answered %d %q", id, a, b, status, said)
+						case c.repeated && (status != http.StatusAccepted || said != host):
+							t.Errorf("%s was answered %d %q", id, status, said)
+						case status != http.StatusAccepted:
+							failed++
+						}
+					}
+				}
+				t.Logf("%d of 24 requests that are not repeated failed, %d others", failed, passedOn)
+				if most := 1 + int(time.Since(began)/(5*time.Second)); passedOn > most {
+					t.Errorf("%d times a 503 was passed on, and not repeated, want at most %d", passedOn, most)
+				}
+				if fault == 0 {
+					return
+				}
+				replicas[1].status.Store(http.StatusServiceUnavailable)
+				for n := range 12 {
+					for id, header := range map[string]http.Header{"both-keyed-": key, "both-": nil} {
+						if status, said := ask(http.MethodPost, send, id+strconv.Itoa(n), header); status != http.StatusServiceUnavailable || said != host {
+							t.Errorf("%s%d, with both replicas away, was answered %d %q", id, n, status, said)
+						}
+					}
+				}
+			})
+		}
 	}
 }

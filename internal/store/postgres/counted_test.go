@@ -54,6 +54,28 @@ func TestPostgresCountsAhead(t *testing.T) {
 	storetest.Equal(t, "hours counted twice", count(f.DB, 100), 0)
 }
 
+// Counting begins at the hour of the first row: an empty database has nothing to count.
+func TestPostgresCountsFromTheFirstRow(t *testing.T) {
+	for name, first := range map[string]func(t *testing.T, f *storetest.Fixture){
+		"a send": func(t *testing.T, f *storetest.Fixture) { f.Ended(t, f.Intent(1), storetest.Sent) },
+		"a refusal": func(t *testing.T, f *storetest.Fixture) {
+			storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newPostgresFixture(t)
+			f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
+			count := func() int { return storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1000))(t) }
+			storetest.Equal(t, "hours of an empty database", count(), 0)
+			first(t, f)
+			f.Pass(5 * time.Hour)
+			f.Ended(t, f.Intent(2), storetest.Sent)
+			f.Pass(2 * time.Hour)
+			storetest.Equal(t, "hours from the first row on", count(), 6)
+		})
+	}
+}
+
 // statsQueries are of times that begin and end within hours, and of parts of what there is.
 func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{

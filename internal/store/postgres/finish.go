@@ -22,6 +22,7 @@ const (
 	stmtPostpone    = "sendcode_postpone"
 	stmtRenew       = "sendcode_renew"
 	stmtTakeOver    = "sendcode_take_over"
+	stmtTakeExpired = "sendcode_take_over_expired"
 	stmtEndEvents   = "sendcode_end_events"
 )
 
@@ -29,7 +30,7 @@ const (
 func (p *DB) finishStatements() []statement {
 	return []statement{
 		{stmtFinish, p.sql(finishSQL)}, {stmtFinishFully, p.sql(finishFullySQL)}, {stmtPostpone, p.sql(postponeSQL)},
-		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL)}, {stmtEndEvents, p.sql(endEventsSQL)},
+		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL(""))}, {stmtTakeExpired, p.sql(takeOverSQL(" AND f.expires_at <= $4"))}, {stmtEndEvents, p.sql(endEventsSQL)},
 	}
 }
 

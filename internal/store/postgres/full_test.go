@@ -41,6 +41,7 @@ func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
 	storetest.OK(t, f.Ping(t.Context()))
 
 	storetest.OK(t, disk.Fill())
+	storetest.Must(log.pool.Exec(t.Context(), `UPDATE leases SET until = now() WHERE name = 'room'`))(t) // a minute later
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 2000)
 	storetest.IsFull(t, f.Ping(t.Context()))
@@ -79,9 +80,71 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 		}
 	})
 	storetest.OK(t, f.Ping(t.Context()))
-	if rows := one[int](t, log.pool, `SELECT count(*) FROM write_probe`); rows != 8 {
+	if rows := one[int](t, log.pool, `SELECT count(*) FROM write_probe`); rows != 0 {
 		t.Errorf("%d rows are left", rows)
 	}
+}
+
+// Two replicas look for room once a minute together, whatever the clock does, and each of them after a failure of its own.
+func TestPostgresLooksForRoom(t *testing.T) {
+	f := newPostgresFixture(t)
+	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
+	pool := replicas[0].pool
+	storetest.Must(pool.Exec(t.Context(), `VACUUM FULL write_probe`))(t)
+	pages := 0
+	looks := func(what string, want int) { // a look takes eight pages, the first of which may be the last one of the look before
+		t.Helper()
+		for _, r := range replicas {
+			storetest.OK(t, r.Ping(t.Context()))
+		}
+		before := pages
+		pages = one[int](t, pool, `SELECT pg_relation_size('write_probe') / current_setting('block_size')::int`)
+		if n := pages - before; n < 7*want || n > 8*want {
+			t.Errorf("%s: %d pages, want %d looks", what, n, want)
+		}
+	}
+	looks("after the start", 2)
+	for range 59 {
+		f.Pass(time.Second)
+		looks("within a minute", 0)
+	}
+	f.Pass(time.Second)
+	looks("after a minute", 1)
+	f.Pass(-time.Hour)
+	looks("after the clock was set back", 1)
+	looks("after that", 0)
+	storetest.Must(pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
+	if storetest.Err(f.Begin(t.Context(), f.Intent(1))) == nil {
+		t.Error("a send without its table")
+	}
+	storetest.Must(pool.Exec(t.Context(), `ALTER TABLE hidden RENAME TO outbox`))(t)
+	looks("after a failed send", 1)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f.Ping(gone) == nil {
+		t.Error("a canceled Ping")
+	}
+	looks("after a failed Ping", 1)
+	looks("at the end", 0)
+}
+
+// A replica that finds no room has the others look at their next Ping, though the minute is not over.
+func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
+	url := newDatabase(t)
+	here, there, conn := openTest(t, url, serverClock), openTest(t, url, serverClock), connect(t, url)
+	storetest.OK(t, here.Ping(t.Context()))
+	storetest.OK(t, there.Ping(t.Context()))
+	exec(t, conn,
+		`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$`,
+		`CREATE TRIGGER full_disk BEFORE INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+		`UPDATE leases SET until = now() + interval '50 seconds' WHERE name = 'room'`)
+	storetest.OK(t, there.Ping(t.Context())) // the small write succeeds
+	here.doubt()                             // as after a failed send
+	storetest.IsFull(t, here.Ping(t.Context()))
+	storetest.IsFull(t, there.Ping(t.Context()))
+	exec(t, conn, `DROP TRIGGER full_disk ON write_probe`)
+	storetest.OK(t, here.Ping(t.Context()))
+	storetest.OK(t, there.Ping(t.Context()))
 }
 
 // A committed send is remembered until one fails, whatever a Ping finds.

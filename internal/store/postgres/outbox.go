@@ -36,15 +36,16 @@ UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
+// takeOverSQL returns the statement that takes over what is due and also meets a condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
 // taking over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more
 // than 10,000 rows.
-var takeOverSQL = `
+func takeOverSQL(condition string) string {
+	return `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
     WHERE f.due_at > $5 AND f.channel = $3
       AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3
-        ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)
+        ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)` + condition + `
     ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
 ), held AS (
     UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
@@ -58,6 +59,7 @@ WITH due AS MATERIALIZED (
 SELECT s.due, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
 ORDER BY s.expires_at, s.id`
+}
 
 // TakeOver implements sqldb.Native.
 func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
@@ -65,19 +67,32 @@ func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	if err != nil {
 		return nil, err
 	}
+	work, err := p.takeOver(ctx, stmtTakeOver, ch, lease, limit, now, p.overdue.searchFrom(ch, now))
+	if err == nil {
+		p.overdue.recordSearch(ch, now, len(work) < limit)
+	}
+	return work, err
+}
+
+// TakeOverExpired implements sqldb.Native. It searches from the oldest on.
+func (p *DB) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+	now, err := p.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.takeOver(ctx, stmtTakeExpired, ch, lease, limit, now, time.Time{})
+}
+
+// takeOver runs one of the statements of takeOverSQL for rows that are due after since.
+func (p *DB) takeOver(ctx context.Context, statement string, ch recipient.Channel, lease time.Duration, limit int, now, since time.Time) ([]store.Work, error) {
 	type due struct {
 		at time.Time
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.Into(&d.at)}, sqldb.WorkFields(&d.Work)...)
-	},
-		stmtTakeOver, limit, lease.Microseconds(), string(ch), now, p.overdue.searchFrom(ch, now))
-	if err != nil {
-		return nil, err
-	}
-	p.overdue.recordSearch(ch, now, len(rows) < limit)
-	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
+	}, statement, limit, lease.Microseconds(), string(ch), now, since)
+	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
 // overdue remembers, for each channel, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.

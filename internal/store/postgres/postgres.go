@@ -47,6 +47,7 @@ type DB struct {
 	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see boundsOf
 
 	committed atomic.Pointer[sqldb.Commit]
+	roomy     atomic.Bool // the last Ping went well, and no send failed since
 }
 
 const (

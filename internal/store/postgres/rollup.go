@@ -20,17 +20,19 @@ const (
 	countLock = 0x73656e64636f6475
 )
 
-// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts yet. It leaves out hours with a
-// send in flight.
+// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts yet. It leaves out hours before the first
+// row, and those with a send in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
-    SELECT @now AS now, @now - CAST(@age AS interval) AS since
+    SELECT @now AS now, @now - CAST(@age AS interval) AS since,
+      least((SELECT min(s.logged_at) FROM sends s), (SELECT min(r.logged_at) FROM refusals r)) AS first
 ), under_way AS MATERIALIZED (
     SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f))
 )
 SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - CAST(@delay AS interval), 'UTC') - interval '1 hour',
   clock.since, interval '-1 hour') AS h(hour)
-WHERE NOT EXISTS (SELECT FROM counted_hours WHERE counted_hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
+WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM counted_hours WHERE counted_hours.hour = h.hour)
+  AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
 // forgetHoursSQL deletes the counts of hours that are older than @age.

@@ -53,18 +53,24 @@ const clockRetries = 3
 func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		p.committed.Store(nil)
+		p.doubt()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	sure, err = trips(conn)
 	if err != nil {
-		p.committed.Store(nil)
+		p.doubt()
 	}
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return sure, err
+}
+
+// doubt forgets what showed that the database can take a send.
+func (p *DB) doubt() {
+	p.committed.Store(nil)
+	p.roomy.Store(false)
 }
 
 // tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the database's clock is not within

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
 
@@ -27,29 +30,62 @@ func postgresCause(err error) error {
 	return err
 }
 
-// pingSQL writes as many pages as a few sends need, in place of those of the Ping before, and returns whether there is a partition for the
-// present time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
+// roomFor is how long one look for room holds for all replicas.
+const roomFor = time.Minute
+
+// pingSQL locks one row, which is a small write. If no replica looked for room within roomFor, or @anyway, it also writes as many pages as a
+// few sends need: a full disk may still have room for the small write. It returns whether there is a partition for the present time, and the
+// fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
 const pingSQL = `
-WITH gone AS (DELETE FROM write_probe),
-     filled AS (INSERT INTO write_probe SELECT repeat('x', 7000) FROM generate_series(1, 8))
+WITH turn AS (
+    INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
+    ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE @anyway OR t.until <= @now OR t.until > excluded.until RETURNING true
+), filled AS (
+    INSERT INTO write_probe SELECT repeat('x', 7000) FROM turn, generate_series(1, 8)
+)
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// Ping implements sqldb.Native, by one statement, which it repeats once after a lost connection.
+// emptySQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM gives all its pages back, and the next look for
+// room needs new ones.
+const emptySQL = `DELETE FROM write_probe`
+
+// noRoomSQL has each replica look for room at its next Ping.
+const noRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
+
+// Ping implements sqldb.Native, by one round trip, which it repeats once after a lost connection. It looks for room once in roomFor for all
+// replicas, and also as long as the last send or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
 		return migrations.Wrap(err)
 	}
-	var room bool
+	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
+	var partition bool
 	var applied map[int64]string
-	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, p.sql(pingSQL)).Scan(&room, &applied) })
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		var b pgx.Batch
+		b.Queue(p.sql(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomFor})
+		b.Queue(emptySQL)
+		results := conn.SendBatch(ctx, &b)
+		defer results.Close()
+		if err := results.QueryRow().Scan(&partition, &applied); err != nil {
+			return err
+		}
+		return results.Close()
+	})
+	if err != nil {
+		p.roomy.Store(false)
+	}
+	if errors.Is(err, store.ErrFull) {
+		_ = p.Run(ctx, &sqldb.Step{Statement: noRoomSQL}) // else the others look within roomFor
+	}
 	if isUndefined(err) { // without these tables, nothing is applied
 		err = migrations.CheckFingerprints(own, nil)
 	} else if err == nil {
 		err = migrations.CheckFingerprints(own, applied)
 	}
-	if err == nil && !room {
+	if err == nil && !partition {
 		err = store.ErrNoPartition
 	}
 	return store.Unavailable(err)

@@ -131,6 +131,12 @@ func (n observedNative) TakeOver(ctx context.Context, ch recipient.Channel, leas
 	return n.Native.TakeOver(ctx, ch, lease, limit)
 }
 
+// TakeOverExpired implements Native.
+func (n observedNative) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+	defer n.since(time.Now(), "take_over")
+	return n.Native.TakeOverExpired(ctx, ch, lease, limit)
+}
+
 // RefundsDue implements Native.
 func (n observedNative) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	defer n.since(time.Now(), "refunds_due")

@@ -79,6 +79,8 @@ type Native interface {
 	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
 	// on.
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	// TakeOverExpired is TakeOver for the rows alone whose code has expired.
+	TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
 	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time.
 	// A refund is due one lease after Finish and after each time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)

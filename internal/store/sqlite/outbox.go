@@ -96,7 +96,16 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 
 // TakeOver implements sqldb.Native.
 func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
-	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE due_at <= @now AND channel = @channel)`, sqldb.Args{"channel": ch})
+	return s.takeOver(ctx, ch, lease, limit, `f.due_at <= @now`)
+}
+
+// TakeOverExpired implements sqldb.Native.
+func (s *DB) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+	return s.takeOver(ctx, ch, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
+}
+
+func (s *DB) takeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int, which string) ([]store.Work, error) {
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+` AND f.channel = @channel)`, sqldb.Args{"channel": ch})
 	if err != nil || !due {
 		return nil, err
 	}
@@ -104,7 +113,7 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		work, err := sqldb.All(q, sqldb.WorkFields, `
 SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
-WHERE f.due_at <= @now AND f.channel = @channel ORDER BY f.expires_at, f.id LIMIT @limit`, sqldb.Args{"channel": ch, "limit": limit})
+WHERE `+which+` AND f.channel = @channel ORDER BY f.expires_at, f.id LIMIT @limit`, sqldb.Args{"channel": ch, "limit": limit})
 		for i := 0; i < len(work) && err == nil; i++ {
 			row := &work[i].Send
 			row.InDoubt = row.InDoubt || row.Status == store.Sending

@@ -111,6 +111,27 @@ func firstToExpire(t *testing.T, f *Fixture) {
 	Equal(t, "more", len(f.MustTakeOver(t, 1)), 0)
 }
 
+// What has expired can be taken over alone, once its lease has ended.
+func takeOverExpired(t *testing.T, f *Fixture) {
+	expired := func() (ids []uuid.UUID) {
+		t.Helper()
+		for _, w := range Must(f.TakeOverExpired(t.Context(), recipient.Email, 8*time.Second, 10))(t) {
+			ids = append(ids, w.Send.ID)
+		}
+		return ids
+	}
+	f.Admit(t, f.Intent(1))
+	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.TTL, in.Lease = time.Minute, 2*time.Minute }))
+	soon := f.Admit(t, f.Intent(3, func(in *store.Intent) { in.TTL = time.Minute })).Send.ID
+	f.Pass(time.Minute - time.Microsecond)
+	Equal(t, "before a code expires", len(expired()), 0)
+	f.Pass(time.Microsecond)
+	Equal(t, "expired, and without a lease", expired(), []uuid.UUID{soon})
+	f.Pass(time.Minute)
+	Equal(t, "the other one, and the first again", len(expired()), 2)
+	Equal(t, "the one that did not expire", len(f.MustTakeOver(t, 10)), 1)
+}
+
 // A refund is due when its lease has ended, until the attempt that gave the place back confirms it.
 func refundsAreLeased(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
