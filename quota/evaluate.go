@@ -72,12 +72,16 @@ func ascending(events []Event) []int64 {
 	return times
 }
 
-// tally summarizes the events that a rule counts; instants are µs since 1970. take.lua computes the same three numbers.
+// tally summarizes the events that a rule counts; instants are µs since 1970. take.lua computes the same numbers.
 type tally struct {
 	used   int
 	oldest int64 // oldest counted event, if used > 0
 	pivot  int64 // if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event is admitted
+	ages   int64 // sum of the ages of the counted events; Unsummed if there are more than 16
 }
+
+// Unsummed is State.Ages of a rule that counts more than 16 events, or in Redis whose bucket has more members.
+const Unsummed time.Duration = -1
 
 // tally counts the events of an ascending history.
 func (r Rule) tally(times []int64, now int64) tally {
@@ -90,12 +94,22 @@ func (r Rule) tally(times []int64, now int64) tally {
 	if t.used >= r.Limit {
 		t.pivot = counted[t.used-r.Limit]
 	}
+	if t.used > 16 {
+		t.ages = int64(Unsummed)
+		return t
+	}
+	for _, at := range counted {
+		t.ages += max(0, now-at)
+	}
 	return t
 }
 
 // state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the log's answers too, use this function.
 func (t tally) state(r Rule, now int64) State {
-	s := State{Rule: r, Used: t.used}
+	s := State{Rule: r, Used: t.used, Ages: Unsummed}
+	if t.ages >= 0 {
+		s.Ages = time.Duration(t.ages) * time.Microsecond
+	}
 	if r.Days > 0 {
 		return t.datesState(s, now)
 	}

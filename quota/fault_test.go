@@ -31,7 +31,9 @@ func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	errs["peek"] = err
 	errs["refund"] = r.Refund(ctx, "call0", ann())
 	errs["record"] = r.Record(ctx, ann(), time.Minute, []Event{{"older", time.Now()}})
-	errs["restore"] = r.Restore(ctx, History{Bucket: ann(), Keep: time.Hour, Epoch: "7", Events: []Event{{"another", time.Now()}}})
+	events, _, err := r.Events(ctx, ann())
+	same(t, "events", len(events) > 0, err == nil)
+	errs["events"] = err
 	errs["reset"] = r.Reset(ctx, ann())
 	errs["ping"] = r.Ping(ctx)
 	return errs
@@ -137,17 +139,17 @@ func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
 		errors.New("LOADING Redis is loading the dataset in memory"), errors.New("CLUSTERDOWN The cluster is down"),
 		errors.New("CROSSSLOT Keys in request don't hash to the same slot"), errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
-		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
-		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // no such outcome
-		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
-		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
+		list(1, 5), list(0, 5), list(1, 5, 1, 1, 0), // too short for a rule
+		list(3, 5, 0, 0, 0, 0), list(-1, 5, 0, 0, 0, 0), // no such outcome
+		list(2, 5, 0, 0, 0, 0),                                             // refunded, but with rules
+		append(list(1, 5), "x", 0, 0, 0), append(list(1, 5), nil, 0, 0, 0), // no numbers
 	} {
 		d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 		if !errors.Is(err, ErrUnavailable) || d.Admitted {
 			t.Errorf("%v: %+v, %v", reply, d, err)
 		}
 	}
-	reply = list(1, 5, 1, 5, 5)
+	reply = list(1, 5, 1, 5, 5, 0)
 	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 	must(t, err)
 	same(t, "admitted by a good answer", d.Admitted, true)

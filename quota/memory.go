@@ -52,7 +52,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	defer m.lock(p.keys(p.buckets))()
+	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
 	m.bringBack(p.buckets, now)
 	held := make([]bool, len(p.buckets))
@@ -69,15 +69,11 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	d := m.states(p, now)
 	for i, s := range d.Rules {
 		if s.blocks() && !held[p.bucketOf[i]] {
-			d.Incomplete = m.incomplete(p, now)
 			return d, nil
 		}
 	}
 	for i, name := range p.buckets {
 		if !held[i] && p.keeps[i] > 0 {
-			if p.checks[i].inFamily {
-				m.claim(p.division, p.keeps[i], now)
-			}
 			b := m.findOrAdd(name, now)
 			b.prune(now, p.keeps[i])
 			b.add(req.ID, now)
@@ -95,12 +91,10 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	defer m.lock(p.keys(p.buckets))()
+	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
 	m.bringBack(p.buckets, now)
-	d := m.states(p, now)
-	d.Incomplete = m.incomplete(p, now)
-	return d, nil
+	return m.states(p, now), nil
 }
 
 // Refund removes the event and leaves a tombstone; see [Limiter].

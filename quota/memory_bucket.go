@@ -11,56 +11,11 @@ type bucket struct {
 	ids       []string         // ids[i] is the ID of the event at times[i]
 	index     map[string]int64 // instant of each ID; nil up to indexed events
 	refunds   *refunds         // nil without refunds
-	mark      completeness     // whether the bucket has all events that the log has
-	divided   *divided         // of a family; else nil
 	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
 }
 
-// completeness is a bucket's mark: in this epoch the bucket has all events of the last covers that the log has. The zero value: unknown.
-type completeness struct {
-	epoch      int64 // 0: no mark
-	covers     time.Duration
-	doubtUntil int64 // µs since 1970; until then no mark is set: the bucket lost events, and the log may not have all of them yet
-}
-
-// complete reports whether the bucket is marked as having all events of the last need, in this epoch.
-func (b *bucket) complete(need time.Duration, epoch int64) bool {
-	return b != nil && b.mark.epoch > 0 && b.mark.covers >= need && sameNumber(b.mark.epoch, epoch)
-}
-
-// divided is by which mapping and clocks the buckets of a family were last written, and since when.
-type divided struct {
-	division
-	since int64 // µs since 1970, negative if no other mapping was before
-}
-
-// readFamily returns since when a family is divided as it is, 0 if that is unknown, and whether it is by d.
-func (m *Memory) readFamily(d division, now int64) (since int64, own bool) {
-	b := m.find(d.family, now)
-	if b == nil {
-		return 0, false
-	}
-	return b.divided.since, b.divided.mapping == d.mapping && sameNumber(b.divided.clocks, d.clocks)
-}
-
-// claim notes that a bucket of the family is written by d. It returns since when that is so, and what readFamily returned. If the two
-// differ, all marks of the family have ended.
-func (m *Memory) claim(d division, keep time.Duration, now int64) (since, before int64) {
-	before, own := m.readFamily(d, now)
-	b := m.findOrAdd(d.family, now)
-	if !own {
-		since = -now
-		if before > 0 || b.divided != nil && b.divided.mapping != d.mapping {
-			since = now
-		}
-		b.divided = &divided{d, since}
-	}
-	b.expiresAt = max(b.expiresAt, now+keep.Microseconds())
-	return b.divided.since, before
-}
-
 // bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier, but not
-// before its tombstones end, and is no longer complete: if the clock is soon right again, nothing else tells that these instants are not.
+// before its tombstones end.
 func (b *bucket) bringBack(now int64) {
 	times := b.history()
 	last := len(times) - 1
@@ -68,9 +23,6 @@ func (b *bucket) bringBack(now int64) {
 		return
 	}
 	b.expiresAt -= times[last] - now
-	if b.mark.doubtUntil == 0 {
-		b.mark = completeness{}
-	}
 	for i := last; i >= 0 && times[i] > now; i-- {
 		times[i] = now
 		if b.index != nil {
@@ -133,9 +85,8 @@ func (b *bucket) add(id string, at int64) {
 	}
 }
 
-// prune deletes events older than keep and tombstones that have ended. It limits the completeness mark to keep.
+// prune deletes events older than keep and tombstones that have ended.
 func (b *bucket) prune(now int64, keep time.Duration) {
-	b.mark.covers = min(b.mark.covers, keep)
 	old, _ := slices.BinarySearch(b.times, now-keep.Microseconds()+1)
 	for _, id := range b.ids[:old] {
 		delete(b.index, id)
@@ -171,18 +122,15 @@ func (b *bucket) refund(id string, now int64) {
 
 func (b *bucket) reset() {
 	b.times, b.ids, b.index = nil, nil, nil
-	if b.mark.doubtUntil == 0 {
-		b.mark = completeness{}
-	}
 	b.setExpiry(0)
 }
 
-// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket has events
-// or a mark, setExpiry only moves the expiry to a later instant.
+// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket has events,
+// setExpiry only moves the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())
-	} else if b.mark.covers == 0 && b.mark.doubtUntil == 0 {
+	} else {
 		b.expiresAt = 0
 	}
 	if b.refunds != nil {

@@ -93,16 +93,6 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	}
 }
 
-// A bucket with a mark expires exactly when its window ends.
-func TestMemoryBucketsEndToTheMicrosecond(t *testing.T) {
-	w := memoryWorld(t)
-	w.restore(w.lacking("never seen", "login", perHour), time.Hour)
-	w.pass(time.Hour - time.Microsecond)
-	w.complete("until its end", "login", perHour)
-	w.pass(time.Microsecond)
-	w.lacking("from its end on", "login", perHour)
-}
-
 func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_789, time.FixedZone("", 3600))
 	m := NewMemory(func() time.Time { return now }, "process")

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -65,13 +66,18 @@ func (n *naive) see(now time.Time, names ...string) {
 
 func (n *naive) state(r Rule, name string, now time.Time) State {
 	var waits []time.Duration // of counted events
+	var ages time.Duration
 	for _, at := range n.bucket(name) {
 		if end, _ := leaves(r, at); end.After(now) {
 			waits = append(waits, end.Sub(now))
+			ages += max(0, now.Sub(at))
 		}
 	}
+	if len(waits) > 16 {
+		ages = Unsummed
+	}
 	slices.Sort(waits)
-	s := State{Rule: r, Used: len(waits)}
+	s := State{Rule: r, Used: len(waits), Ages: ages}
 	_, s.Window = leaves(r, now)
 	if s.Used > 0 {
 		s.ResetAfter = waits[0]
@@ -137,38 +143,47 @@ func (n *naive) refund(name, id string, now time.Time) {
 	n.gone[name][id] = now.Add(time.Minute)
 }
 
-func (n *naive) record(h History, now time.Time) (takenOut int) {
-	if len(h.Events) == 0 && h.Epoch == "" {
+func (n *naive) record(name string, keep time.Duration, events []Event, now time.Time) (takenOut int) {
+	if len(events) == 0 {
 		return 0 // it says nothing, so it is not looked at
 	}
-	n.see(now, h.Bucket)
-	given := map[string]bool{}
-	for _, e := range h.Events {
-		given[e.ID] = true
-		at, known := n.bucket(h.Bucket)[e.ID], n.holds(h.Bucket, e.ID, now, h.Keep)
-		if !e.At.Before(now) {
+	n.see(now, name)
+	for _, e := range events {
+		if e.At.After(now) {
 			e.At = now
 		}
-		other := !known || e.At.After(at) || h.Skew > 0 && at.Sub(e.At) > h.Skew
-		if gone := n.gone[h.Bucket]; n.refunded(h.Bucket, e.ID, now) {
-			if !e.At.After(gone[e.ID].Add(-time.Minute)) || now.Sub(e.At) >= h.Keep {
+		old := now.Sub(e.At) >= keep
+		if gone := n.gone[name]; n.refunded(name, e.ID, now) {
+			if old || !e.At.After(gone[e.ID].Add(-time.Minute)) {
 				continue
 			}
 			delete(gone, e.ID)
 		}
-		if other {
-			n.bucket(h.Bucket)[e.ID] = e.At // counts nowhere if it is too old
-		}
-	}
-	for id, at := range n.bucket(h.Bucket) {
-		if h.Epoch != "" && h.DoubtFor > 0 && !given[id] && h.Read.Sub(at) >= h.DoubtFor {
-			if n.holds(h.Bucket, id, now, h.Keep) {
-				takenOut++
-			}
-			delete(n.events[h.Bucket], id)
+		if n.bucket(name)[e.ID] = e.At; old {
+			delete(n.events[name], e.ID)
+			takenOut++
 		}
 	}
 	return takenOut
+}
+
+// newest returns the events of a bucket that are younger than keep, the newest first.
+func (n *naive) newest(name string, now time.Time, keep time.Duration) (events []Event) {
+	for id, at := range n.bucket(name) {
+		if at.After(now) {
+			at = now
+		}
+		if now.Sub(at) < keep {
+			events = append(events, Event{id, at})
+		}
+	}
+	return sorted(events)
+}
+
+// sorted sorts events: the newest first, and by ID.
+func sorted(events []Event) []Event {
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return events
 }
 
 func (n *naive) reset(name string) { clear(n.bucket(name)) }

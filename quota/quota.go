@@ -74,35 +74,6 @@ type Request struct {
 	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
 	Tenant   string           // the customer or app that asks, or empty; only a [Queue] reads it: tenants share its places
-	// Logged are the scopes whose events are also in a log. Decision.Incomplete lists those of them whose buckets may lack events. The value
-	// names the caller's mapping of events to the buckets of the family; see InFamily. While callers use several, buckets are Incomplete
-	// whenever another mapping than the caller's was the last one to write to the family. Empty, or without a family: all callers map alike.
-	Logged map[Scope]string
-	// Ahead is by how much the limiter's clock is ahead of the log's, as the caller measured it. A bucket that was marked as complete when
-	// the difference was another, by 0.75 s or more, is Incomplete: its instants may be of another clock.
-	Ahead time.Duration
-}
-
-// History is all events that a log has of one bucket, for Restore.
-type History struct {
-	Bucket string
-	Keep   time.Duration // how far back it reaches: at least LongestKeep of the bucket's rules
-	Epoch  string        // from Decision.Incomplete of the decision after which the log was read; empty: mark nothing, take nothing out
-	// Mapping and Ahead are the value of Request.Logged and Request.Ahead by which Bucket was chosen. Mapping is empty without a family.
-	Mapping string
-	Ahead   time.Duration
-	Events  []Event // on the limiter's clock; older ones than Keep may be among them
-
-	// DoubtFor, if not 0, is how long a bucket that lacked one of the events is not marked as complete: it may have lost other events
-	// that the log does not have yet. A bucket that had none of the events is not marked either.
-	DoubtFor time.Duration
-	// Read is the limiter's time before the log was read. With DoubtFor, an Epoch and at most 1,000 Events, other events of the bucket that
-	// were older than DoubtFor then are taken out; while the bucket has younger ones, it is not marked.
-	Read time.Time
-
-	// Skew is by how much an event's instant in the bucket may be later than the one in Events; if it is later by more, the limiter's clock
-	// was set, and the event gets the instant in Events, or leaves if that is older than Keep. 0: a later instant stays.
-	Skew time.Duration
 }
 
 // State is the state of one rule at the instant of a decision. For a calendar rule, Window is the length of the current period, and
@@ -113,6 +84,7 @@ type State struct {
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
 	RetryAfter time.Duration // until Used is below Limit; 0 if it is now. An observing rule refuses nothing meanwhile
+	Ages       time.Duration // sum of the ages of the counted events, which tells other events from these; Unsummed: not computed
 }
 
 // Remaining returns how many more events the rule admits now, never negative.
@@ -127,11 +99,6 @@ type Decision struct {
 	At       time.Time // instant of the decision, whole µs
 	Clock    string    // names the clock that At was read from; instants of different clocks are not comparable
 	Rules    []State   // in the order of the request
-
-	// Incomplete are the scopes of Request.Logged whose buckets may lack events: they were never restored, or for a shorter
-	// time, by another mapping, or before the server restarted or failed over. The value is the server's epoch, for
-	// History.Epoch. Set by Peek, and by Take if it refuses. With missing events, a wait may be too short.
-	Incomplete map[Scope]string
 }
 
 // Allowed reports whether the next event would be admitted at the instant of the decision.
@@ -209,16 +176,14 @@ type Limiter interface {
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record adds events from elsewhere to a bucket, without a decision, so the bucket may exceed a limit. keep is LongestKeep of the
-	// bucket's rules. Events older than keep or than their refund are skipped; an ID that the bucket counts already gets the later
-	// instant, and an event from the future the present one. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
-	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
+	// Events returns the newest events of a bucket, at most MaxEvents, the newest first, and the limiter's time. Some may be too old to
+	// count. It writes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	Events(ctx context.Context, bucket string) ([]Event, time.Time, error)
 
-	// Restore is Record of all events that a log has of a bucket; it also marks the bucket as complete in History.Epoch. The mark is
-	// lost when events are: with the key, or with the server's memory; it has no effect in another epoch, which begins with a
-	// restart or a failover, or for another Request.Ahead. In a family, it ends when a Take or a Restore has another mapping or Ahead than
-	// the last one; after another mapping none is made for History.DoubtFor. Errors: ErrBadRequest, ErrUnavailable.
-	Restore(ctx context.Context, h History) error
+	// Record sets the instants of events in a bucket, without a decision, so the bucket may exceed a limit. An ID that is new to the bucket
+	// is added. keep is LongestKeep of the bucket's rules: an event that is older is taken out. Events older than their refund are skipped,
+	// and an event from the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
 	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
@@ -229,6 +194,9 @@ var (
 	_ Limiter = (*Redis)(nil)
 	_ Limiter = (*Remembering)(nil)
 )
+
+// MaxEvents is how many events of a bucket Events returns at most.
+const MaxEvents = 1000
 
 // ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not admitted, although it may have been
 // counted: refund its ID, or repeat the Take, which counts it once.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +39,7 @@ type Redis struct {
 	nodes   nodes                // of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
-	take, refund, record, reset, probe *redis.Script
+	take, refund, record, events, reset, probe *redis.Script
 }
 
 // NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get the client from [OpenRedis], or
@@ -60,7 +59,7 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	r := &Redis{
 		Budget: redisurl.Budget, client: client, cluster: cluster, prefix: prefix,
 		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
-		reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
+		events: script(eventsScript), reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
 	if cluster == nil {
 		r.pipe = &pipe{client: client, budget: &r.Budget}
@@ -69,20 +68,14 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 }
 
 // Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not reveal the name. The braces make
-// the hash the hash tag of the key; in a family it is the family's, and a hash of the rest follows.
+// the hash the hash tag of the key.
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 func (r *Redis) Key(bucket string) string {
-	const size, sizeInFamily = 15, 6 // bytes: 20 and 8 characters, long enough to exclude collisions
-	var room [128]byte               // on the stack; most names and keys fit
-	tag, rest, inFamily := strings.Cut(bucket, familySeparator)
-	sum := sha256.Sum256(append(room[:0], tag...))
+	const size = 15    // bytes: 20 characters, long enough to exclude collisions
+	var room [128]byte // on the stack; most names and keys fit
+	sum := sha256.Sum256(append(room[:0], bucket...))
 	key := append(append(room[:0], r.prefix...), '{')
-	key = append(base64.RawURLEncoding.AppendEncode(key, sum[:size]), '}')
-	if inFamily {
-		sum = sha256.Sum256([]byte(rest))
-		key = base64.RawURLEncoding.AppendEncode(key, sum[:sizeInFamily])
-	}
-	return string(key)
+	return string(append(base64.RawURLEncoding.AppendEncode(key, sum[:size]), '}'))
 }
 
 func (r *Redis) keys(buckets []string) []string {
@@ -172,7 +165,7 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 // to tries times, while the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
-		cmd, err := r.run(ctx, r.take, p.keys(p.buckets), p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
+		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
 		if err != nil {
 			return answer{}, err
 		}

@@ -26,10 +26,7 @@ type part struct {
 func (p plan) split() []part {
 	parts := make([]part, len(p.buckets))
 	for i := range parts {
-		parts[i].buckets, parts[i].keeps, parts[i].checks = p.buckets[i:i+1], p.keeps[i:i+1], p.checks[i:i+1]
-		if parts[i].clocks = p.clocks; p.checks[i].inFamily {
-			parts[i].division = p.division
-		}
+		parts[i].buckets, parts[i].keeps = p.buckets[i:i+1], p.keeps[i:i+1]
 	}
 	for i, b := range p.bucketOf {
 		one := &parts[b]
@@ -49,12 +46,6 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 	for i, part := range parts {
 		for j, at := range part.ruleIndexes {
 			d.Rules[at] = answers[i].Rules[j]
-		}
-		for scope, epoch := range answers[i].Incomplete {
-			if d.Incomplete == nil {
-				d.Incomplete = map[Scope]string{}
-			}
-			d.Incomplete[scope] = epoch
 		}
 	}
 	return d
@@ -101,7 +92,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		}
 	}
 	d := p.merge(parts, answers)
-	d.Admitted, d.Incomplete = true, nil
+	d.Admitted = true
 	return d, nil
 }
 

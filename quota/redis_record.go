@@ -2,91 +2,65 @@ package quota
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// Record adds events from elsewhere to the bucket; see [Limiter]. A failure may leave some of them written.
-func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
-	return r.Restore(ctx, History{Bucket: bucket, Keep: keep, Events: events})
+// Events returns the newest events of the bucket; see [Limiter].
+func (r *Redis) Events(ctx context.Context, bucket string) ([]Event, time.Time, error) {
+	if err := checkBuckets([]string{bucket}); err != nil {
+		return nil, time.Time{}, err
+	}
+	ctx, cancel := r.withBudget(ctx)
+	defer cancel()
+	cmd, err := r.run(ctx, r.events, []string{bucket}, []any{MaxEvents})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	texts, err := cmd.StringSlice()
+	if err != nil || len(texts)%2 == 0 {
+		return nil, time.Time{}, fmt.Errorf("%w: an answer of %d texts: %w", ErrUnavailable, len(texts), err)
+	}
+	now, err := parseInstant(texts[0])
+	events := make([]Event, 0, len(texts)/2)
+	for e := range slices.Chunk(texts[1:], 2) {
+		at, wrong := parseInstant(e[1])
+		if wrong != nil {
+			err = wrong
+		}
+		events = append(events, Event{e[0], at})
+	}
+	return events, now, err
 }
 
-// Restore adds all events that a log has of the bucket; see [Limiter]. It runs record.lua in steps of at most 1,000 events. If the history
-// has an Epoch, the last step marks the bucket as complete for that epoch. After an error, some events may be written.
-func (r *Redis) Restore(ctx context.Context, h History) error {
-	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
-		return err
+func parseInstant(text string) (time.Time, error) {
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Budget)
-	defer cancel()
-	epoch, settled := parseEpoch(h.Epoch), h.settled()
-	for len(h.Events) > stepEvents {
-		if err := r.writeStep(ctx, h, h.Events[:stepEvents], 0, 0); err != nil {
-			return err
-		}
-		h.Events = h.Events[stepEvents:]
-	}
-	if len(h.Events) == 0 && epoch == 0 {
-		return nil
-	}
-	return r.writeStep(ctx, h, h.Events, epoch, settled)
+	return instant(at), nil
 }
 
 // stepEvents is how many events are written in one step, so that other callers do not wait for a long history.
 const stepEvents = 1000
 
-// settled returns the instant up to which events that the history lacks are taken out of the bucket, µs since 1970; 0: none are.
-func (h History) settled() int64 {
-	if parseEpoch(h.Epoch) == 0 || len(h.Events) > stepEvents || h.DoubtFor == 0 || h.Read.IsZero() {
-		return 0
+// Record sets the instants of events in the bucket, in steps of at most 1,000; see [Limiter]. A failure may leave some of them written.
+func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
+	if err := checkRecord(bucket, keep, events); err != nil {
+		return err
 	}
-	return h.Read.Add(-h.DoubtFor).UnixMicro()
-}
-
-func (r *Redis) writeStep(ctx context.Context, h History, events []Event, epoch int64, settled int64) error {
-	d := divisionOf(h.Bucket, h.Mapping, h.Ahead)
-	args := []any{h.Keep.Microseconds(), epoch, h.DoubtFor.Microseconds(), h.Skew.Microseconds(), settled, d.mapping, d.clocks,
-		tombstone.Microseconds()}
-	for _, e := range events {
-		args = append(args, e.ID, e.At.UnixMicro())
-	}
-	_, err := r.run(ctx, r.record, d.keys([]string{h.Bucket}), args)
-	return err
-}
-
-// parseEpoch parses an epoch of Decision.Incomplete; 0 for anything else, such as "".
-func parseEpoch(epoch string) int64 {
-	n, err := strconv.ParseInt(epoch, 10, 64)
-	if err != nil || n < 0 || n > epochs {
-		return 0
-	}
-	return n
-}
-
-// incomplete returns the incomplete scopes and their epochs from the last numbers of take.lua's answer: for each checked bucket 0 if
-// it is complete, else the server's epoch.
-func (p plan) incomplete(epochs []int64) (scopes map[Scope]string) {
-	for _, a := range p.checks {
-		if a.scope == "" {
-			continue
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
+	defer cancel()
+	for some := range slices.Chunk(events, stepEvents) {
+		args := []any{keep.Microseconds(), tombstone.Microseconds()}
+		for _, e := range some {
+			args = append(args, e.ID, e.At.UnixMicro())
 		}
-		if epochs[0] != 0 {
-			if scopes == nil {
-				scopes = map[Scope]string{}
-			}
-			scopes[a.scope] = strconv.FormatInt(epochs[0], 10)
-		}
-		epochs = epochs[1:]
-	}
-	return scopes
-}
-
-// countChecks returns how many buckets the script checks for completeness.
-func (p plan) countChecks() (n int) {
-	for _, a := range p.checks {
-		if a.scope != "" {
-			n++
+		if _, err := r.run(ctx, r.record, []string{bucket}, args); err != nil {
+			return err
 		}
 	}
-	return n
+	return nil
 }

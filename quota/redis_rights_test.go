@@ -44,7 +44,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	allAre(t, nil, calls(t, limiter, 31))
 	for _, right := range rights[2:] {
 		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context())
-		if slices.Contains([]string{"+ping", "+config|get", "+info"}, right) {
+		if slices.Contains([]string{"+ping", "+config|get"}, right) {
 			must(t, err)
 		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), right[1:]) {
 			t.Errorf("without %s: %v", right, err)
@@ -72,11 +72,11 @@ func TestPingFindsAUserWhoMayNotWrite(t *testing.T) {
 
 // The probe checks every command of the scripts.
 func TestTheProbeKnowsEveryCommand(t *testing.T) {
-	asked := append(commandsIn(`\{'([A-Z]+)'`, probeScript), "INFO") // of which no decision depends
+	asked := commandsIn(`\{'([A-Z]+)'`, probeScript)
 	asked = slices.DeleteFunc(asked, func(c string) bool { return strings.HasPrefix(c, "EVAL") })
 	slices.Sort(asked)
 	sameList(t, "commands", asked,
-		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, resetScript))
+		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, eventsScript, resetScript))
 }
 
 func commandsIn(pattern string, scripts ...string) (names []string) {

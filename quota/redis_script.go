@@ -20,6 +20,8 @@ var (
 	refundScript string
 	//go:embed record.lua
 	recordScript string
+	//go:embed events.lua
+	eventsScript string
 	//go:embed reset.lua
 	resetScript string
 	//go:embed probe.lua
@@ -35,14 +37,10 @@ const (
 // scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a tombstone; 0: none. near is a guess of the
 // server's time: the script gets the calendar periods around near, and finds the current one by its own clock.
 func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
-	numbers := make([]int64, 0, 2+2*len(p.keeps)+10*len(p.rules))
-	numbers = append(numbers, tombstone.Microseconds(), p.clocks)
-	for i, keep := range p.keeps {
-		seconds := int64(Seconds(p.checks[i].need))
-		if p.checks[i].inFamily {
-			seconds = -seconds
-		}
-		numbers = append(numbers, keep.Microseconds(), seconds)
+	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
+	numbers = append(numbers, tombstone.Microseconds())
+	for _, keep := range p.keeps {
+		numbers = append(numbers, keep.Microseconds())
 	}
 	for i, rule := range p.rules {
 		bucket := int64(p.bucketOf[i] + 1)
@@ -52,7 +50,7 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 		numbers = append(numbers, bucket, int64(rule.Limit))
 		numbers = rule.appendCutoffs(numbers, near)
 	}
-	args := append(make([]any, 0, 3+len(numbers)), id, mode, p.mapping)
+	args := append(make([]any, 0, 2+len(numbers)), id, mode)
 	for i := range numbers {
 		args = append(args, &numbers[i]) // a pointer saves one allocation for each number
 	}
@@ -107,26 +105,21 @@ func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	const head, each = 2, 3
+	const head, each = 2, 4
 	if len(numbers) == head && numbers[0] == outside {
 		return answer{Decision: Decision{At: instant(numbers[1])}}, errOutside
 	}
 	if len(numbers) == head && numbers[0] == refunded {
 		return answer{}, ErrRefunded
 	}
-	states := head + each*len(p.rules)
-	if len(numbers) != states && len(numbers) != states+p.countChecks() || !slices.Contains([]int64{refused, admitted, unchanged},
-		numbers[0]) {
+	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]
 	d := Decision{Admitted: numbers[0] != refused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
-		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
-	}
-	if len(numbers) > states {
-		d.Incomplete = p.incomplete(numbers[states:])
+		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2], ages: n[3]}.state(rule, now)
 	}
 	return answer{d, numbers[0] == admitted}, nil
 }

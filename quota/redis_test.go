@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"sendcode/internal/servertest"
 )
 
 // real returns a limiter as in production, on the server's clock, and another client of that server.
@@ -77,72 +75,6 @@ func onServer(t *testing.T, limiter *Redis, client redis.UniversalClient) *world
 	return &world{t: t, Limiter: limiter, now: client.Time(t.Context()).Val()}
 }
 
-// marked makes a bucket that counts one event and is complete.
-func (w *world) marked() {
-	w.t.Helper()
-	w.admits(true, perHour)
-	w.restore(w.lacking("created by a take", "login", perHour), time.Hour)
-	w.complete("restored", "login", perHour)
-}
-
-// A restart may have lost the newest writes, although the key exists.
-func TestQuota11AMarkEndsWithARestart(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
-	server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
-	client := newClient(t, server.URL())
-	w := onServer(t, NewRedis(client, "q:"), client)
-	w.marked()
-	server.Stop()
-	must(t, server.Start())
-	servertest.Await(t, "the server", func() bool { return client.Ping(t.Context()).Err() == nil })
-	same(t, "used", w.peek(perHour).Rules[0].Used, 1)
-	w.lacking("after a restart", "login", perHour)
-}
-
-// A replica has the marks too; when it is promoted they are void, and an epoch read before marks nothing.
-func TestQuota11AMarkEndsWithAFailover(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
-	_, first, second := replicated(t)
-	w := onServer(t, NewRedis(first, "q:"), first)
-	w.marked()
-	before := w.lacking("of another mapping", "gift", perHour)
-	servertest.Await(t, "the replica to have it", func() bool {
-		return second.ZCard(t.Context(), w.Limiter.(*Redis).Key(ann())).Val() == 2
-	})
-	must(t, second.SlaveOf(t.Context(), "NO", "ONE").Err())
-	w.Limiter = NewRedis(second, "q:")
-	same(t, "used", w.peek(perHour).Rules[0].Used, 1)
-	w.lacking("after a failover", "login", perHour)
-	w.restore(before, time.Hour)
-	w.lacking("restored by a caller who looked before the failover", "gift", perHour)
-	w.restore(w.lacking("after a failover", "login", perHour), time.Hour)
-	w.complete("restored", "login", perHour)
-}
-
-// Without the right to INFO, marks work but end with the key only.
-func TestQuota11WithoutTheReplicationID(t *testing.T) {
-	server := servertest.Redis(t)
-	admin := newClient(t, server.URL())
-	w := onServer(t, limiterOf(t, server, []string{"~*", "+@all", "-info"}), admin)
-	w.marked()
-	must(t, admin.FlushAll(t.Context()).Err())
-	w.lacking("flushed", "login", perHour)
-}
-
-// An epoch is never 0, which means that a bucket is complete.
-func TestQuota11NoEpochIsZero(t *testing.T) {
-	client := newClient(t, sharedRedis(t))
-	life := redis.NewScript(commonScript + "return server_epoch(tonumber(ARGV[1]))")
-	first, err := life.Run(t.Context(), client, nil, 0).Int64()
-	must(t, err)
-	const lives = 1<<28 - 1
-	for log, want := range map[int64]int64{lives - first: lives, lives - first + 1: 1} {
-		got, err := life.Run(t.Context(), client, nil, log).Int64()
-		must(t, err)
-		same(t, "life", got, want)
-	}
-}
-
 func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 	for name, url := range map[string]string{"alone": sharedRedis(t), "cluster": sharedCluster(t)} {
 		client := newClient(t, url)
@@ -173,6 +105,8 @@ func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func third[T, U any](_ T, _ U, err error) error { return err }
 
 // lossyConn is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
 type lossyConn struct {

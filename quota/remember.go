@@ -40,9 +40,7 @@ type cacheShard struct {
 type refusal struct {
 	rules    []Rule
 	buckets  []string // of each rule
-	logged   map[Scope]string
-	ahead    time.Duration
-	version  uint64 // of the buckets, before the limiter was called
+	version  uint64   // of the buckets, before the limiter was called
 	answer   Decision
 	heard    time.Time     // when the answer arrived; the waits in it count from here
 	until    time.Time     // when it expires
@@ -50,8 +48,7 @@ type refusal struct {
 }
 
 // Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms. Meanwhile
-// Take returns it for the same rules, buckets, Request.Logged and Request.Ahead (to 250 ms), with waits reduced by the time that has passed
-// on the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
+// Take returns it for the same rules and buckets, with waits reduced by the time that has passed on the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
 //
 // Changes to the buckets by calls of this Remembering take effect at once; those by other processes within 250 ms. An ID that this
 // Remembering saw admitted, refunded, recorded or with an error gets no cached refusal, while it is among the newest 60,000 or so. If
@@ -105,7 +102,7 @@ func (m *Remembering) takeUncached(ctx context.Context, req Request, key uint64)
 	}
 	if life := d.cacheFor(); life > 0 && key != 0 {
 		m.putRefusal(key, &refusal{
-			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), logged: req.Logged, ahead: req.Ahead, version: version, answer: d.aged(0),
+			rules: slices.Clone(req.Rules), buckets: bucketsOfRules(req), version: version, answer: d.aged(0),
 			heard: m.now(), until: asked.Add(life),
 		})
 	} else {
@@ -135,13 +132,9 @@ func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Durat
 	return m.limiter.Record(ctx, bucket, keep, events)
 }
 
-// Restore calls the limiter and invalidates cached refusals of the bucket; see [Limiter].
-func (m *Remembering) Restore(ctx context.Context, h History) error {
-	for _, e := range h.Events {
-		m.rememberID(e.ID)
-	}
-	defer m.invalidate(h.Bucket)
-	return m.limiter.Restore(ctx, h)
+// Events calls the limiter; see [Limiter].
+func (m *Remembering) Events(ctx context.Context, bucket string) ([]Event, time.Time, error) {
+	return m.limiter.Events(ctx, bucket)
 }
 
 // Reset calls the limiter and invalidates cached refusals of the buckets; see [Limiter].
@@ -181,6 +174,9 @@ func (d Decision) aged(passed time.Duration) Decision {
 		}
 		if s.RetryAfter > 0 {
 			s.RetryAfter -= passed
+		}
+		if s.Ages >= 0 {
+			s.Ages += time.Duration(s.Used) * passed
 		}
 	}
 	return d

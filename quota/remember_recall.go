@@ -2,7 +2,6 @@ package quota
 
 import (
 	"hash/maphash"
-	"maps"
 	"slices"
 	"time"
 )
@@ -54,9 +53,9 @@ func (m *Remembering) dropRefusal(key uint64) {
 	part.refusals.drop(key)
 }
 
-// sameRequest reports whether the request has the same rules, buckets, mapping and clocks as the refusal.
+// sameRequest reports whether the request has the same rules and buckets as the refusal.
 func (r *refusal) sameRequest(req Request) bool {
-	if !slices.Equal(r.rules, req.Rules) || !maps.Equal(r.logged, req.Logged) || (r.ahead-req.Ahead).Abs() > clockUnit {
+	if !slices.Equal(r.rules, req.Rules) {
 		return false
 	}
 	for i, rule := range req.Rules {

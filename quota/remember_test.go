@@ -67,14 +67,6 @@ func TestARememberedRefusalIsAnsweredAsTheLimiterWould(t *testing.T) {
 	w.pass(-µs)
 	w.admits(false, minute)
 	behind.asked(t, "when the clock was set back", 1)
-	for ahead, asked := range map[time.Duration]int64{clockUnit: 0, -time.Hour: 1} {
-		w.admits(false, minute)
-		behind.takes.Store(0)
-		d, err := w.Take(t.Context(), Request{ID: "other clocks", Rules: []Rule{minute}, Buckets: buckets("ann", "office"), Ahead: ahead})
-		must(t, err)
-		same(t, "admitted", d.Admitted, false)
-		behind.asked(t, fmt.Sprint("with clocks apart by ", ahead), asked)
-	}
 }
 
 // A refusal is forgotten when the first event of any of its rules leaves, also of one that does not refuse, and when a period ends.

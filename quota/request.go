@@ -17,57 +17,10 @@ const maxExact = int64(1) << 53
 // plan is a checked request, with its buckets sorted and deduplicated.
 type plan struct {
 	rules    []Rule
-	buckets  []string            // each once, sorted: all callers use the same order
-	keeps    []time.Duration     // how long each bucket keeps events; 0 if it is only read
-	bucketOf []int               // for each rule, the index of its bucket
-	checks   []completenessCheck // for each bucket, whether to check its completeness
-	division
+	buckets  []string        // each once, sorted: all callers use the same order
+	keeps    []time.Duration // how long each bucket keeps events; 0 if it is only read
+	bucketOf []int           // for each rule, the index of its bucket
 }
-
-// completenessCheck asks the limiter whether a bucket has all events of the last need that the log has. An empty scope: no check.
-type completenessCheck struct {
-	scope    Scope
-	need     time.Duration
-	inFamily bool
-}
-
-// division is how a caller divides the events of the log among the buckets of a family, and by which clocks.
-type division struct {
-	family, mapping string // both empty if all callers divide alike
-	clocks          int64  // number of the clocks' difference, below epochs
-}
-
-// divisionOf returns the division of a bucket.
-func divisionOf(bucket, mapping string, ahead time.Duration) division {
-	d := division{clocks: modulo(int64(ahead.Round(clockUnit) / clockUnit))}
-	if family := familyOf(bucket); family != "" && mapping != "" {
-		d.family, d.mapping = family, mapping
-	}
-	return d
-}
-
-// keys returns the buckets and, last, the family, if there is one.
-func (d division) keys(buckets []string) []string {
-	if d.family == "" {
-		return buckets
-	}
-	return append(slices.Clip(buckets), d.family)
-}
-
-// epochs is how many epochs and numbers of clocks there are; clockUnit is by how much Request.Ahead must differ for the next one.
-const (
-	epochs    = 1<<28 - 1
-	clockUnit = 250 * time.Millisecond
-)
-
-// sameNumber reports whether two numbers of clocks, or two epochs, are the same. They may differ by two, since each process measures the
-// clocks by itself.
-func sameNumber(a, b int64) bool {
-	apart := modulo(a - b)
-	return min(apart, epochs-apart) <= 2
-}
-
-func modulo(n int64) int64 { return (n%epochs + epochs) % epochs }
 
 // planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error: ErrBadRequest.
 func planTake(req Request) (plan, error) {
@@ -82,17 +35,17 @@ func planTake(req Request) (plan, error) {
 			return plan{}, fmt.Errorf("%w: rule %q has no bucket for scope %q", ErrBadRequest, r.Name, r.Scope)
 		}
 	}
-	return newPlan(req.Rules, req)
+	return newPlan(req.Rules, req.Buckets)
 }
 
 // planPeek makes the plan of a Peek, without the rules that have no bucket. Error: ErrBadRequest.
 func planPeek(req Request) (plan, error) {
 	rules := slices.DeleteFunc(slices.Clone(req.Rules), func(r Rule) bool { return req.Buckets[r.Scope] == "" })
-	return newPlan(rules, req)
+	return newPlan(rules, req.Buckets)
 }
 
-func newPlan(rules []Rule, req Request) (plan, error) {
-	p, buckets := plan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}, req.Buckets
+func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
+	p := plan{rules: rules, bucketOf: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}
 	for i, r := range rules {
 		var err error
 		r.checkBounds(func(field, problem string) {
@@ -105,19 +58,12 @@ func newPlan(rules []Rule, req Request) (plan, error) {
 	}
 	slices.Sort(p.buckets)
 	p.buckets = slices.Compact(p.buckets)
-	p.keeps, p.checks = make([]time.Duration, len(p.buckets)), make([]completenessCheck, len(p.buckets))
+	p.keeps = make([]time.Duration, len(p.buckets))
 	for i, r := range rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.bucketOf[i] = b
 		if r.Scope.Counted() {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
-		}
-		if mapping, ok := req.Logged[r.Scope]; ok {
-			d := divisionOf(p.buckets[b], mapping, req.Ahead)
-			p.checks[b] = completenessCheck{r.Scope, max(p.checks[b].need, r.Keep()), d.family != ""}
-			if p.clocks = d.clocks; d.family != "" {
-				p.division = d
-			}
 		}
 	}
 	return p, nil
@@ -137,7 +83,7 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record and Restore. It rejects instants after maxExact, which would block a bucket for ever.
+// checkRecord checks the arguments of Record. It rejects instants after maxExact, which would block a bucket for ever.
 // Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
 	if keep < MinWindow || keep > MaxWindow+slack {

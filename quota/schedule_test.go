@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,6 @@ type schedule struct {
 	now    time.Time
 	high   time.Time // the latest now
 	ids    int
-	logs   int
 	free   []time.Duration // waits that the last decision named
 	seen   map[string]int
 }
@@ -48,6 +48,7 @@ func (s *schedule) step() {
 		s.flush()
 	}
 	s.peek()
+	s.events()
 }
 
 // move sets the clock to an instant at which something changes, or a ms or µs beside it: whole seconds and the ends of waits.
@@ -239,34 +240,23 @@ func (s *schedule) record() {
 		}
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
-	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events}
-	if whole := s.dice(4) > 0; whole || len(events) > 0 {
-		h.Read = s.now.Add(-time.Duration(s.dice(2)) * time.Second)
-		h.DoubtFor, h.Skew = time.Duration(s.dice(3))*time.Second, time.Duration(s.dice(3))*time.Second
-		s.model.peek(req, s.now)
-		s.logs++ // other clocks, so that no bucket is complete
-		req.Ahead = time.Duration(s.logs) * time.Minute
-		h.Mapping, h.Ahead = "any", req.Ahead
-		for _, w := range s.worlds {
-			if epochs := w.lives(s.t, req, h.Mapping); whole {
-				h.Epoch = epochs[scope]
-			}
-			must(s.t, w.Restore(s.t.Context(), h))
-		}
-	} else {
-		for _, w := range s.worlds {
-			must(s.t, w.Record(s.t.Context(), h.Bucket, h.Keep, events))
-		}
+	for _, w := range s.worlds {
+		must(s.t, w.Record(s.t.Context(), req.Buckets[scope], keepOf[scope], events))
 	}
-	s.seen["taken out"] += s.model.record(h, s.now)
+	s.seen["taken out"] += s.model.record(req.Buckets[scope], keepOf[scope], events, s.now)
 }
 
-// lives returns the epochs of the buckets that are not marked as complete.
-func (w *world) lives(t tester, req Request, mapping string) map[Scope]string {
-	req.Logged = map[Scope]string{Recipient: mapping, IP: mapping, App: mapping, Purpose: mapping, Failures: mapping}
-	d, err := w.Peek(t.Context(), req)
-	must(t, err)
-	return d.Incomplete
+// events compares what one of the buckets holds.
+func (s *schedule) events() {
+	scope := []Scope{Recipient, IP, Failures}[s.dice(3)]
+	name, keep := s.request("").Buckets[scope], keepOf[scope]
+	want := s.model.newest(name, s.now, keep)
+	for _, w := range s.worlds {
+		got, now, err := w.Events(s.t.Context(), name)
+		must(s.t, err)
+		got = slices.DeleteFunc(got, func(e Event) bool { return now.Sub(e.At) >= keep })
+		sameList(s.t, fmt.Sprintf("%T: events", w.Limiter), sorted(got), want)
+	}
 }
 
 func (s *schedule) reset() {

@@ -1,9 +1,8 @@
 -- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a refused one in none.
 --
--- KEYS are the buckets, and last the family, unless the mapping is ''. ARGV:
---   the ID; 'take', or 'look' to write nothing; the caller's mapping; how long a refused ID gets a tombstone, 0 for none; its clocks
---   for each bucket: how long it keeps events, 0 if it is only read; for how many past seconds it must be complete, 0 for no check,
---     negative if it is one of the family
+-- KEYS are the buckets. ARGV:
+--   the ID; 'take', or 'look' to write nothing; how long a refused ID gets a tombstone, 0 for none
+--   for each bucket: how long it keeps events, 0 if it is only read
 --   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one of
 --     its window
 --     0 and the starts of four calendar periods around now
@@ -11,11 +10,9 @@
 -- clock.lua and common.lua stand before this file.
 --
 -- Returns a code and the instant. Unless the code is REFUNDED or OUTSIDE, there follow for each rule: how many events it counts,
--- the oldest of them, and the one that must leave before the next is admitted; 0 for none. After a refusal or a look, there follow
--- for each bucket to check: 0 if it is marked as complete, else the server's epoch, for record.lua.
+-- the oldest of them, and the one that must leave before the next is admitted; 0 for none; and the sum of their ages, -1 if not all were read.
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
-local id, writes, tombstone, mapping, clocks, now = ARGV[1], ARGV[2] == 'take', ARGV[4] + 0, ARGV[3], ARGV[5] + 0, clock()
-local family = mapping ~= '' and table.remove(KEYS)
+local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
 -- Read all members of each bucket with one command if they are few, as they nearly always are. The ID is ignored in a bucket that is
 -- only read. A bucket that counts the ID already does not decide, and does not count it again.
@@ -23,24 +20,22 @@ local few, buckets, code = 16, {}, UNCHANGED
 local gone = false
 for i = 1, #KEYS do
   local key = KEYS[i]
-  local keep, size, newest, mark, at = ARGV[2 * i + 4] + 0, call('ZCARD', key), {}, nil, nil
-  local stale = size > few -- there may be an event older than keep, a tombstone or the mark
+  local keep, size, newest, at = ARGV[i + 3] + 0, call('ZCARD', key), {}, nil
+  local stale = size > few -- there may be an event older than keep or a tombstone
   if size > few then
-    mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
+    at = tonumber(call('ZSCORE', key, id))
     newest[1] = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
   elseif size > 0 then
     local members = call('ZRANGE', key, 0, -1, 'REV', 'WITHSCORES')
     for m = 1, #members, 2 do
       local rank, member, score = (m + 1) / 2, members[m], tonumber(members[m + 1])
       newest[rank] = score
-      mark = member == '' and score or mark
       at = member == id and score or at
       stale = stale or score <= now - keep
     end
   end
   if newest[1] and newest[1] > now then
     bring_back(key, newest[1], now)
-    mark = nil
     for rank = 1, #newest do
       newest[rank] = math.min(newest[rank], now)
     end
@@ -50,15 +45,15 @@ for i = 1, #KEYS do
   local counted = counts and at and at > now - keep
   local adds = counts and not counted
   code = adds and ADMITTED or code
-  buckets[i] = {key = key, new = size == 0, all = size <= few, keep = keep, newest = newest, mark = mark, counted = counted, adds = adds,
-    stale = stale, seconds = ARGV[2 * i + 5] + 0}
+  buckets[i] = {key = key, new = size == 0, all = size <= few, keep = keep, newest = newest, counted = counted, adds = adds,
+    stale = stale}
 end
 if gone then
   return {REFUNDED, now}
 end
 
 -- For each rule, find its cutoff: events up to it no longer count.
-local refused, rules, a = false, {}, 6 + 2 * #KEYS
+local refused, rules, a = false, {}, 4 + #KEYS
 while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
@@ -100,10 +95,7 @@ for i = 1, #buckets do
   local b = buckets[i]
   if adds and b.adds then
     if b.stale then
-      prune(b.key, b.keep, now, b.mark)
-    end
-    if b.seconds < 0 then
-      claim(family, mapping, clocks, b.keep, now)
+      prune(b.key, b.keep, now)
     end
     call('ZADD', b.key, whole(now), id)
     table.insert(b.newest, 1, now)
@@ -122,14 +114,10 @@ for i = 1, #rules do
   answer[last + 1] = n
   answer[last + 2] = n > 0 and event(b, n) or 0
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
-end
-for i = 1, #buckets do
-  local b, number, own = buckets[i], clocks, true
-  if b.seconds ~= 0 and (code == REFUSED or not writes) then
-    if b.seconds < 0 then
-      number, own = read_family(family, mapping, clocks)
-    end
-    answer[#answer + 1] = own and complete(b.mark, number, math.abs(b.seconds)) and 0 or server_epoch(number)
+  local ages = b.all and n <= few and 0 or -1
+  for rank = 1, ages < 0 and 0 or n do
+    ages = ages + now - b.newest[rank]
   end
+  answer[last + 4] = ages
 end
 return answer

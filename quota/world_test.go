@@ -157,7 +157,7 @@ func (w *world) admits(want bool, rules ...Rule) Decision {
 }
 
 func buckets(recipient, ip string) map[Scope]string {
-	return map[Scope]string{Recipient: InFamily(Bucket("recipient", recipient), "default"), IP: Bucket("ip", ip)}
+	return map[Scope]string{Recipient: Bucket("recipient", recipient), IP: Bucket("ip", ip)}
 }
 
 func ann() string { return buckets("ann", "")[Recipient] }

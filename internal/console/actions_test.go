@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 )
 
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
@@ -26,9 +27,9 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	events, _, err := r.Log.History(context.Background(), bucket, time.Hour)
+	h, err := r.Log.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.Must(err)
-	return d.Allowed() && len(events) == 0
+	return d.Allowed() && len(h.Past) == 0
 }
 
 func TestADeedNeedsAReason(t *testing.T) {

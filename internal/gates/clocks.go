@@ -1,7 +1,6 @@
 package gates
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ type clocks struct {
 
 	mu           sync.Mutex
 	limiter, log clock
-	unmeasured   time.Duration // stands for the difference until both clocks were read: random, so that no mark is of it
 }
 
 // clock is how far a clock is ahead of the process's.
@@ -27,7 +25,7 @@ type clock struct {
 }
 
 func newClocks(now func() time.Time) *clocks {
-	return &clocks{now: now, start: now(), unmeasured: time.Duration(rand.Int64N(int64(100 * 365 * 24 * time.Hour)))}
+	return &clocks{now: now, start: now()}
 }
 
 // readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just ended.
@@ -48,20 +46,19 @@ func (c *clocks) read(x *clock, at, asked time.Time) {
 	x.ahead = max(least, min(most, x.ahead))
 }
 
-// ahead returns by how much the limiter's clock is ahead of the database's, and whether both were read.
-func (c *clocks) ahead() (by time.Duration, measured bool) {
+// ahead returns by how much the limiter's clock is ahead of the database's; 0 until both were read.
+func (c *clocks) ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.limiter.read || !c.log.read {
-		return c.unmeasured, false
+		return 0
 	}
-	return c.limiter.ahead - c.log.ahead, true
+	return c.limiter.ahead - c.log.ahead
 }
 
 // set reports whether the limiter's clock was set since ahead returned by.
 func (c *clocks) set(by time.Duration) bool {
-	now, _ := c.ahead()
-	return (now - by).Abs() > store.MaxClockSkew/2
+	return (c.ahead() - by).Abs() > store.MaxClockSkew/2
 }
 
 // OnLogClock returns a decision with its instant on the database's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so
@@ -74,10 +71,4 @@ func (g *Gate) OnLogClock(d quota.Decision) quota.Decision {
 }
 
 // ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured; 0 if it was not.
-func (g *Gate) ClocksApart() time.Duration {
-	by, measured := g.clocks.ahead()
-	if !measured {
-		return 0
-	}
-	return by
-}
+func (g *Gate) ClocksApart() time.Duration { return g.clocks.ahead() }

@@ -1,5 +1,5 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the database, which counts every send of a
-// recipient. Gate decides in the limiter, reads from the database what the limiter may have lost, writes it back, and decides without the
+// recipient. Gate decides in the limiter, tells what the database counts, writes to the limiter what that lacks, and decides without the
 // limiter while that is unavailable.
 //
 // It stands between package verification (and outbox, for refunds) and package quota. The database's own decision is in store.Begin.
@@ -14,8 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/quota"
 )
 
@@ -24,15 +27,15 @@ type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
+	Events(ctx context.Context, bucket string) ([]quota.Event, time.Time, error)
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
-	Restore(ctx context.Context, h quota.History) error
 	Reset(ctx context.Context, buckets ...string) error
 }
 
 // Log reads the events of recipients. Implementation: sqldb.DB.
 type Log interface {
-	HistoryAt(ctx context.Context, b store.Bucket, within, rejected time.Duration, clock string, at func() time.Time) (
-		events, rejections []quota.Event, now time.Time, err error)
+	Look(ctx context.Context, l gate.Look) (gate.History, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
@@ -40,6 +43,8 @@ type Log interface {
 const (
 	// Pause is how long the limiter is not called after it failed; then the next request calls it again.
 	Pause = time.Second
+	// forgivenFor is for how long after a failed call the limiter may lack events that it was not told.
+	forgivenFor = 10 * time.Second
 	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a name for a bucket with one event.
 	localBuckets = 200_000
 )
@@ -66,16 +71,19 @@ type Gate struct {
 	outage    outage
 	rebuilds  atomic.Int64
 	clocks    *clocks
+	rows      rows
+	refunded  instants // by ID; what the limiter may count again after a failover
+	rewrites  instants // by bucket of the limiter
 }
 
 // Rebuilds returns how many histories of the database were written to the limiter since the start because it had lost events, although it
 // answered every call.
 func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
 
-// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within the last DoubtFor: then the limiter may
-// lack what it was not told.
+// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within the last forgivenFor: then the limiter
+// may lack what it was not told.
 func (g *Gate) countRebuild() {
-	if g.now().Add(-DoubtFor).UnixMicro() >= g.awayUntil.Load() {
+	if g.now().Add(-forgivenFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
 	}
 }
@@ -83,7 +91,7 @@ func (g *Gate) countRebuild() {
 // New makes a gate from a limiter and a database.
 func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
 	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, clocks: newClocks(now),
-		RefundLater: func(string, map[quota.Scope]string) {}}
+		rows: newRows(), RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.LogClock, localBuckets)
 	}
@@ -114,9 +122,10 @@ var errAway = errors.New("gates: limiter unavailable")
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. Errors:
-// errAway if the limiter was not called or did not answer, in which case it may have counted the event; others as call returns them.
-func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (quota.Decision, error) {
+// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. refundable:
+// an event that is refused after all may be refunded. Errors: errAway if the limiter was not called or did not answer, in which case it may
+// have counted the event; others as call returns them.
+func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider, refundable bool) (quota.Decision, error) {
 	asked := g.now()
 	began := asked.UnixMicro()
 	if began < g.awayUntil.Load() {
@@ -124,23 +133,14 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 	}
 	bounded, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	r.Ahead, _ = g.clocks.ahead()
 	d, err := call(bounded, r)
-	for tries := 0; err == nil; tries++ {
-		g.clocks.readLimiter(d.At, asked)
-		if d.Admitted || len(r.Logged) == 0 || !g.clocks.set(r.Ahead) || tries == 3 {
-			break
-		}
-		asked = g.now() // the clock was set: d says nothing of marks for the new one
-		r.Ahead, _ = g.clocks.ahead()
-		d, err = g.shared.Peek(bounded, r)
-	}
 	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
 		if began >= g.awayUntil.Load() { // a call that began before the failure does not prove that the limiter is back
 			g.logRecovery()
 		}
 		if err == nil {
-			d, err = g.confirm(bounded, r, d)
+			g.clocks.readLimiter(d.At, asked)
+			d, err = g.confirm(bounded, r, d, refundable)
 		}
 		return d, err
 	}
@@ -154,13 +154,13 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider) (
 // confirm counts in this process what the limiter admitted. After an outage the limiter lacks the events that this process admitted alone;
 // so while they may count, this process decides too. The states are then the stricter ones of both, and an event that this process
 // refuses is refunded in the limiter. Error: quota.ErrRefunded.
-func (g *Gate) confirm(ctx context.Context, r quota.Request, d quota.Decision) (quota.Decision, error) {
+func (g *Gate) confirm(ctx context.Context, r quota.Request, d quota.Decision, refundable bool) (quota.Decision, error) {
 	own, decides, err := g.countHere(ctx, r, d.Admitted)
 	if err != nil || !decides {
 		return d, err
 	}
 	if d.Admitted && !own.Admitted {
-		if d.Admitted = false; refundable(r) {
+		if d.Admitted = false; refundable {
 			d.Rules = g.refundRefused(ctx, r, d.Rules)
 		}
 	}
@@ -195,10 +195,6 @@ func (g *Gate) countHere(ctx context.Context, r quota.Request, admitted bool) (o
 	return own, decides, err
 }
 
-// refundable reports whether a refused event may be refunded. An ID from outside may be one that another process admitted before; if it is
-// not, its repetition finds it counted and is admitted. Of sends the database knows which were admitted.
-func refundable(r quota.Request) bool { return !r.Repeated || r.Logged != nil }
-
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
 // limiter fails, the event is refunded later, and the states stay as they are.
 func (g *Gate) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
@@ -228,7 +224,7 @@ func (g *Gate) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, 
 // does not; the decision then has the database's clock, so that Begin uses the database's own time. Of a refused send nothing stays
 // counted.
 func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
-	d, err := g.callLimiter(ctx, r, g.shared.Take)
+	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errAway) {
 		return d, err
 	}
@@ -242,7 +238,8 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 		return d, err
 	}
 	g.RefundLater(r.ID, r.Buckets)
-	return g.peekWithoutLimiter(ctx, s, r.Buckets)
+	told, err := g.peekWithoutLimiter(ctx, s, r.Buckets)
+	return told.Decision, err
 }
 
 // TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It
@@ -252,12 +249,13 @@ func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decisi
 		return quota.Decision{Admitted: true}, false, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	d, away := g.callLimiter(ctx, r, g.shared.Take)
+	refundable := !r.Repeated // an ID from outside may be one that another process admitted before: then its repetition finds it counted
+	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
 	if !errors.Is(away, errAway) {
 		return d, false, away
 	}
 	d, err = g.takeAlone(ctx, r)
-	if err == nil && !d.Admitted && refundable(r) && errors.Is(away, quota.ErrUnavailable) { // it was called, and may have counted the event
+	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) { // it was called, and may have counted the event
 		g.RefundLater(r.ID, r.Buckets)
 	}
 	return d, true, err
@@ -265,52 +263,9 @@ func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decisi
 
 // PeekOrLocal is TakeOrLocal without counting. It needs rules.
 func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Peek); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errAway) {
 		return d, false, err
 	}
 	d, err = g.local.Peek(ctx, r)
 	return d, true, err
-}
-
-// Refund removes an event from buckets of this process and of the limiter. It calls the limiter even if that failed less than Pause ago.
-func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
-	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
-	defer cancel()
-	return g.shared.Refund(ctx, id, buckets...)
-}
-
-// RefundLocal removes an event from buckets of this process alone.
-func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) error {
-	if g.local == nil {
-		return nil
-	}
-	return g.local.Refund(ctx, id, buckets...)
-}
-
-// Record adds sends that the database admitted alone to a bucket of the limiter. Their instants are on the database's clock, and replace
-// later ones, at which a limiter that was stalled ran their Takes.
-func (g *Gate) Record(ctx context.Context, h quota.History) error {
-	h.Ahead, _ = g.clocks.ahead()
-	h.Skew = time.Microsecond
-	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
-		h.Events = slices.Clone(h.Events)
-		for i := range h.Events {
-			h.Events[i].At = h.Events[i].At.Add(apart)
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
-	defer cancel()
-	return g.shared.Restore(ctx, h)
-}
-
-// Reset deletes the events of buckets, in this process and in the limiter.
-func (g *Gate) Reset(ctx context.Context, buckets ...string) error {
-	err := g.shared.Reset(ctx, buckets...)
-	if g.local != nil {
-		err = errors.Join(err, g.local.Reset(ctx, buckets...))
-	}
-	return err
 }

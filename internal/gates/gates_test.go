@@ -27,7 +27,7 @@ func TestLogIsTheSecondGate(t *testing.T) {
 	}{
 		"flushed":             {"process", nil, true},
 		"on another clock":    {"another process", nil, false},
-		"refuses the history": {"process", vtest.Unreachable("Record", "Restore"), false},
+		"refuses the history": {"process", vtest.Unreachable("Record", "Events"), false},
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.SendTo(vtest.Ana)
@@ -105,8 +105,8 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 		r.EmptyLimiter()
 		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Record", "Restore"))
-		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 8]", time.Minute)
+		r.Limiter.Around(vtest.Unreachable("Record", "Events"))
+		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 	})
 }
 
@@ -307,7 +307,7 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Refund", "Record", "Restore"))
+		r.Limiter.Around(vtest.Unreachable("Refund", "Record", "Events"))
 		r.RefuseTo(vtest.Ana)
 		r.WantCounted("the overruled place", 1)
 		r.Limiter.Around(nil)
@@ -316,7 +316,7 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
-// A failover that loses the refund of a send that the database refused spends its place again, until it is too old to be under way.
+// A failover that loses the refund of a send that the database refused spends its place again, but for the process that refunded it.
 func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -326,10 +326,11 @@ func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
 		server.Flush()
 		r.RefuseTo(vtest.Ana)
 		r.WantCounted("after the refund", 1)
+		r.Sleep(time.Second)
 		server.FailOver(2) // the refund and the database's history
-		r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 3 8]", time.Minute)
-		r.Sleep(gates.DoubtFor)
-		r.WantQuota("ten seconds later", r.QuotaAt(r.Svc), "[0 4 9]", 49*time.Second)
+		r.WantQuota("at another process", r.QuotaAt(r.Replica(r.MailServer)), "[0 3 8]", 59*time.Second)
+		r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 4 9]", 58*time.Second)
+		r.WantCounted("by the limiter", 1)
 	})
 }
 

@@ -50,7 +50,7 @@ var edges = map[string]string{
 	"internal/webhook":        "internal/store",
 	"internal/keys":           "internal/code internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/keys internal/store internal/webhook",
-	"internal/gates":          "quota internal/policy internal/store",
+	"internal/gates":          "quota internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case

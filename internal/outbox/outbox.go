@@ -47,8 +47,8 @@ type Store interface {
 type gate interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
-	Record(ctx context.Context, h quota.History) error
-	RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error
+	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
+	RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error
 }
 
 // MailRenderer renders a mail. Implementation: message.Renderer.

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -38,7 +39,8 @@ func TestWhatAFailureMeans(t *testing.T) {
 		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
 		r.WantLine("refunds that are due though the limiter has heard", "0 <nil>", len(due), err)
 		if c.refunded {
-			r.SendTo(vtest.Ana) // in both gates, or it would be refused
+			r.WantCounted("in the limiter", 0)
+			r.SendTo(vtest.Ana) // in the database, or it would be refused
 			return
 		}
 		r.RefuseTo(vtest.Ana)
@@ -50,9 +52,9 @@ func TestRefundIsRepeated(t *testing.T) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.LoseFirstRefund()
 		r.SendTo(vtest.Ana)
-		r.RefuseTo(vtest.Ana) // the limiter did not hear of it
+		r.WantCounted("the limiter did not hear of it", 1)
 		r.Sleep(outbox.DefaultLease + 2*outbox.DefaultTick)
-		r.SendTo(vtest.Ana)
+		r.WantCounted("later", 0)
 	})
 }
 
@@ -180,9 +182,9 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
-	rows, _, err := r.Store.History(r.Context(), bucket, time.Hour)
+	h, err := r.Store.Look(r.Context(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.NoError(err)
-	r.WantLine("places of the hour by limiter and log", vtest.Line(want, want), r.QuotaOf("").Rules[1].Used, len(rows))
+	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
 }
 
 // A send that ended while its mail waited for a worker is not sent. Its place is given back, but not where the recipient was erased: to

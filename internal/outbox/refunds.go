@@ -86,7 +86,6 @@ type pendingSync struct {
 	at      time.Time     // of a send on the database's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
-	mapping string        // by which the bucket of a send was chosen
 	due     time.Time     // of an event that was recorded: when that is repeated; else zero
 }
 
@@ -119,7 +118,7 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Sco
 // RecordLater queues a send that the database admitted alone: it is recorded in the limiter when that is back.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow(), mapping: s.Purpose.Mapping})
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
 }
 
 // recordTakenOver calls RecordLater for a send that this process took over and that the database admitted alone: the process that had the
@@ -236,9 +235,9 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	case p.at.IsZero():
 		return o.Gate.Refund(ctx, p.id, p.buckets...)
 	case p.failed:
-		return o.Gate.RecordFailures(ctx, p.buckets[0], []quota.Event{event}, o.Now())
+		return o.Gate.RecordFailure(ctx, p.buckets[0], event, o.Now())
 	}
-	return o.Gate.Record(ctx, quota.History{Bucket: p.buckets[0], Keep: p.keep, Mapping: p.mapping, Events: []quota.Event{event}})
+	return o.Gate.Record(ctx, p.buckets[0], p.keep, event)
 }
 
 // A request that ended in fault.Unavailable must not count. If the database certainly wrote nothing, its events in the limiter are refunded

@@ -48,12 +48,12 @@ func (l *limiter) RefundLocal(_ context.Context, id string, buckets ...string) e
 	return nil
 }
 
-func (l *limiter) Record(_ context.Context, h quota.History) error {
-	return l.call("record %s %v %s", h.Bucket, h.Keep, strings.TrimSpace(h.Events[0].ID))
+func (l *limiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
+	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(e.ID))
 }
 
-func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quota.Event, _ time.Time) error {
-	return l.call("failure %s %s", bucket, events[0].ID)
+func (l *limiter) RecordFailure(_ context.Context, bucket string, e quota.Event, _ time.Time) error {
+	return l.call("failure %s %s", bucket, e.ID)
 }
 
 // fakeLog notes the calls that it gets.

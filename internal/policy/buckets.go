@@ -15,9 +15,9 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// RecipientBucket returns the bucket of a recipient's sends under one policy. Those under all policies are a family.
+// RecipientBucket returns the bucket of a recipient's sends under one policy.
 func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
-	return quota.InFamily(bucket(app, ch, "", quota.Recipient, h.String()), quota.Bucket(policy))
+	return bucket(app, ch, policy, quota.Recipient, h.String())
 }
 
 // FailuresBucket returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
@@ -65,6 +65,7 @@ type Subject struct {
 	Recipient recipient.Hash
 	Area      Area
 	Purpose   Purpose
+	Stranger  bool // the request is of an unknown browser, or of a back end that acts for one
 }
 
 // LogBucket returns the recipient's bucket in the database.

@@ -7,9 +7,6 @@ package policy
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -32,7 +29,6 @@ type Purpose struct {
 	Reserve    map[string]int // of the policy's rules on recipients, by name: how many last places are not for unknown browsers
 	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
 	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
-	Mapping    string         // identifies which policy each purpose of the set has; set by InForce
 	TTL        time.Duration  // of a code, at most store.MaxLife; see ForChannel
 	CodeLength int            // characters, 6 to 10
 	Alphabet   code.Alphabet
@@ -179,24 +175,9 @@ type InForce struct {
 // NewInForce makes an InForce with its first set.
 func NewInForce(s Set, now func() time.Time) *InForce {
 	f := &InForce{now: now}
-	s.Pauses, s.Purposes = withSince(nil, s.Pauses, now()), withMapping(s.Purposes)
+	s.Pauses = withSince(nil, s.Pauses, now())
 	f.set.Store(&s)
 	return f
-}
-
-// withMapping returns the purposes with their Mapping. Sets with the same one count a send in the same bucket of its recipient.
-func withMapping(purposes map[string]Purpose) map[string]Purpose {
-	hash := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(purposes)) {
-		_, _ = fmt.Fprintf(hash, "%q %q\n", name, purposes[name].Policy.Name)
-	}
-	mapping := base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:9])
-	after := make(map[string]Purpose, len(purposes))
-	for name, p := range purposes {
-		p.Mapping = mapping
-		after[name] = p
-	}
-	return after
 }
 
 // Get returns the current set.
@@ -210,7 +191,7 @@ func (f *InForce) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()
 		after := s
-		after.Pauses, after.Purposes = withSince(before.Pauses, s.Pauses, f.now()), withMapping(s.Purposes)
+		after.Pauses = withSince(before.Pauses, s.Pauses, f.now())
 		after.former = maps.Clone(before.former)
 		if after.former == nil {
 			after.former = map[string][]string{}

@@ -18,7 +18,7 @@ var RunbookLines = map[string][]string{
 	"database-slow": {"database slow", "slow statement", "abandoned send taken over", "late outcome discarded"},
 	"keys":          {"keys differ from those of database", "key ring incomplete", "request needs missing key"},
 	"redis": {"limiter unavailable", "Redis Cluster partly away", "Redis refuses commands that a send needs", "Redis did not answer at start",
-		"could not write history to limiter", "could not update time of send in limiter", "rejected send not counted yet", "refund postponed",
+		"could not compare limiter with database", "could not update time of send in limiter", "rejected send not counted yet", "refund postponed",
 		"could not refund event in this process", "could not count wrong code for app"},
 	"sends-wait": {"mail server suspended after failures", "carrier suspended after failures"},
 	"sends-fail": {"could not compose message"},

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"sendcode/internal/gates"
+	"sendcode/internal/fault"
 	"sendcode/internal/simulate"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
 // Bugs that were found by attacks and are mended: put back, one of 300 worlds finds each. Seeds of before the first that does are left out.
@@ -25,7 +23,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}{
 		"strangers may use up all places": {nil, "attackers stop no one else", 1},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
-			r.Parts.Limiter, r.Parts.Log = neverIncomplete{r.Parts.Limiter}, tellsNoHistory{r.Parts.Log}
+			r.Parts.Log = tellsNoHistory{r.Parts.Log}
 		}, "told wait", 1},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
 			r.Parts.Log = oneKind{r.Parts.Log}
@@ -33,12 +31,9 @@ func TestMendedBugsAreFound(t *testing.T) {
 		"B1: a send that the log did not take keeps its place": {func(r *simulate.Replica) {
 			r.Parts.Log = neverSettles{r.Parts.Log}
 		}, "refunds", 1},
-		"N2: the limiter's clock is not compared with the log's": {func(r *simulate.Replica) {
-			r.Parts.Limiter = oneClock{r.Parts.Limiter}
-		}, "told wait", 155},
-		"N4: marks hold whichever purposes share the bucket": {func(r *simulate.Replica) {
-			r.Parts.Limiter = oneMapping{r.Parts.Limiter}
-		}, "told wait", 45},
+		"N2: an age is computed on two clocks": {func(r *simulate.Replica) {
+			r.Parts.Log = oneClock{r.Parts.Log}
+		}, "told wait", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
@@ -56,63 +51,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}
 }
 
-// neverIncomplete is a limiter that does not say that it may lack events.
-type neverIncomplete struct{ gates.Limiter }
-
-func (l neverIncomplete) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := l.Limiter.Take(ctx, r)
-	d.Incomplete = nil
-	return d, err
-}
-
-func (l neverIncomplete) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	d, err := l.Limiter.Peek(ctx, r)
-	d.Incomplete = nil
-	return d, err
-}
-
-// oneClock is a limiter whose marks hold whatever its clock shows, and whose instants are never corrected.
-type oneClock struct{ gates.Limiter }
-
-func (l oneClock) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	r.Ahead = 0
-	return l.Limiter.Take(ctx, r)
-}
-
-func (l oneClock) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	r.Ahead = 0
-	return l.Limiter.Peek(ctx, r)
-}
-
-func (l oneClock) Restore(ctx context.Context, h quota.History) error {
-	h.Skew, h.Ahead = 0, 0
-	return l.Limiter.Restore(ctx, h)
-}
-
-// oneMapping is a limiter that does not know that callers have different mappings.
-type oneMapping struct{ gates.Limiter }
-
-func (l oneMapping) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return l.Limiter.Take(ctx, withoutMapping(r))
-}
-
-func (l oneMapping) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return l.Limiter.Peek(ctx, withoutMapping(r))
-}
-
-func (l oneMapping) Restore(ctx context.Context, h quota.History) error {
-	h.Mapping = ""
-	return l.Limiter.Restore(ctx, h)
-}
-
-func withoutMapping(r quota.Request) quota.Request {
-	if r.Logged != nil {
-		r.Logged = map[quota.Scope]string{quota.Recipient: "", quota.Failures: ""}
-	}
-	return r
-}
-
-// tellsNoHistory is a log that tells nothing of what it counted when it lets a send in.
+// tellsNoHistory is a database that tells nothing of what it counts.
 type tellsNoHistory struct{ verificationtest.Log }
 
 func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
@@ -123,6 +62,23 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun
 	return b, err
 }
 
+func (l tellsNoHistory) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+	h, err := l.Log.Look(ctx, look)
+	h.Past, h.Rejections = nil, nil
+	return h, err
+}
+
+// oneClock is a database that takes the limiter's instants for its own.
+type oneClock struct{ verificationtest.Log }
+
+func (l oneClock) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+	h, err := l.Log.Look(ctx, look)
+	for i := range h.Past {
+		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.LogClock
+	}
+	return h, err
+}
+
 // oneKind is a log in which every verification is of a back end.
 type oneKind struct{ verificationtest.Log }
 
@@ -131,15 +87,10 @@ func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error
 	return l.Log.Begin(ctx, in)
 }
 
-// neverSettles is a log that calls every send written.
+// neverSettles is a database that never says which sends it has written.
 type neverSettles struct{ verificationtest.Log }
 
-func (l neverSettles) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, _ error) {
-	for _, id := range ids {
-		rows = append(rows, store.Send{ID: id, Status: store.Sent})
-	}
-	return rows, nil
-}
+func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
 // One seed gives one course of events, to the nanosecond. Freezes are left out: a process that wakes has several timers ready, and select
 // chooses among them at random.

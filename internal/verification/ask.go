@@ -100,6 +100,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 	}
 	a.purpose = s.ruled(s.rulesFor(a.Caller, a.class, p), a.to.Channel(), a.address)
 	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
+	a.subject.Stranger = a.class == store.UnknownBrowser
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
 		a.locale = s.preferredLocale(a)

@@ -90,8 +90,8 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	}
 	seen := s.view(v, send, send.LoggedAt, recipient.Hash{})
 	seen.Now = done.Now
-	d = s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.Chain())
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil
+	told := s.redact(ctx, a.subject, d, a.Caller, StateOf(done.Verification, done.Now), done.Verification.Chain())
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: told, Policy: a.purpose.Policy}, nil
 }
 
 // asAdmitted returns the verification and the send as they were when the send was admitted.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/gates"
 	"sendcode/internal/policy"
-	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -16,7 +16,7 @@ import (
 
 const (
 	roundedFrom = time.Hour // the shortest window of a rule whose waits are rounded
-	wholeTime   = 5 * time.Minute
+	wholeTime   = gates.Beyond
 )
 
 // toldUntil returns the instant until which a browser is told that a rule refuses, which it does until ends: the next multiple of 5 minutes
@@ -36,21 +36,27 @@ type Sends struct {
 
 // redact is RedactQuota, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
 // replaces; none: it names none. If the database does not answer, a browser is told what one without a verification is told.
-func (s *Service) redact(ctx context.Context, of policy.Subject, d quota.Decision, c Caller, state State, chain []string) quota.Decision {
+func (s *Service) redact(ctx context.Context, of policy.Subject, told gates.Told, c Caller, state State, chain []string) quota.Decision {
 	var sends Sends
 	if c.Kind != Secret && len(chain) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		defer cancel()
-		asked := s.Now()
-		at := func() time.Time { return d.At.Add(s.Now().Sub(asked)) }
-		var err error
-		sends.All, sends.Own, err = s.Store.HistoryOf(ctx, of.LogBucket(), of.Purpose.LongestRecipientWindow()+wholeTime, d.Clock, at, chain)
-		if err != nil {
-			s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
-			state = ""
+		if told.History == nil {
+			var err error
+			if told, err = s.Gate.WithHistory(ctx, of, told); err != nil {
+				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
+				state = ""
+			}
 		}
+		sends = sendsOf(told, of.Purpose.LongestRecipientWindow()+wholeTime, chain)
 	}
-	return s.Gate.OnLogClock(RedactQuota(d, c, state, sends))
+	return s.Gate.OnLogClock(RedactQuota(told.Decision, c, state, sends))
+}
+
+// sendsOf returns the sends within a window that a history has, and those of the named verifications.
+func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends) {
+	if h := told.History; h != nil {
+		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
+	}
+	return sends
 }
 
 // RedactQuota returns the part of a decision that the caller may see. state is that of the verification that the caller names or has just

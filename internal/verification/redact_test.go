@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
@@ -92,8 +93,8 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 		}
 		want := "hour 0 of 3, 33m0s 33m0s; hours 1 of 4, 2h33m0s 0s; "
 		wantRules(r, "three own", look(r, id), want)
-		r.FailStore(sqlitetest.Down, "HistoryOf")
-		wantRules(r, "a look without the history", look(r, id), "hour 0 of 3, 37m43s 37m43s; ")
+		r.FailStore(sqlitetest.Down, "Look")
+		r.WantError(vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, id)), fault.Unavailable)
 		r.MendStore()
 		r.LoseLimiter()
 		wantRules(r, "without the limiter", look(r, id), want)
@@ -102,6 +103,20 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 		r.Sleep(time.Second)
 		r.Want("a look then", look(r, id).Allowed(), true)
 		r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id))
+	})
+}
+
+// Of a refusal by a wider rule a browser hears that rule alone while the database does not answer.
+func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
+	wider := vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
+	vtest.InBubbleWith(t, wider, func(r *vtest.Rig) {
+		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
+		r.RefuseTo("ben@example.com", vtest.By(vtest.Browser), vtest.Resending(""))
+		r.FailStore(sqlitetest.Down, "Look")
+		d := r.RefuseTo("ben@example.com", vtest.By(vtest.Browser)).Quota
+		r.WantBlockedBy(d, "net", time.Minute)
+		r.MendStore()
+		r.Want("the look has the other rules", len(look(r, id).Rules) > 1, true)
 	})
 }
 

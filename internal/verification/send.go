@@ -65,16 +65,20 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	}
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, &a, c)
+	var told gates.Told
 	if err == nil && !decision.Admitted {
-		if decision, err = s.completeVisibleRefusal(ctx, a, decision); err == nil && decision.Allowed() { // the database corrected the limiter
-			decision, err = s.takeQuota(ctx, &a, c)
+		if told, err = s.tellRefusal(ctx, a, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
+			began, c.keyed = s.Now(), true // the limiter is asked, not its cache
+			if decision, err = s.takeQuota(ctx, &a, c); err == nil && !decision.Admitted {
+				told, err = s.tellRefusal(ctx, a, decision, true)
+			}
 		}
 	}
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(ctx, a, decision, "refused"), nil
+		return s.refusalAnswer(ctx, a, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, a, c, decision)
 	switch {
@@ -85,11 +89,11 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		s.lockouts.remember(a.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(a, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return s.refusedByLog(ctx, a, c, decision, begun), nil
+		return s.refusedByLog(ctx, a, c, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, a, s.Gate.MergeAdmitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.deliverAdmitted(waiting, a, s.Gate.Admitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
@@ -116,7 +120,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 // takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: fault.Unavailable, or of the gate.
 func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decision, error) {
 	r := s.withFailedChecksRule(*a, quota.Request{
-		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
+		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed,
 	})
 	d, err := s.Gate.TakeSend(ctx, a.subject, r)
 	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
@@ -178,7 +182,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
 		told = s.Gate.OnLogClock(RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
-		told = s.redact(context.WithoutCancel(ctx), a.subject, d, a.Caller, Pending, begun.Verification.Chain())
+		told = s.redact(context.WithoutCancel(ctx), a.subject, gates.Told{Decision: d}, a.Caller, Pending, begun.Verification.Chain())
 	}
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: a.purpose.Policy}, nil
 }
@@ -194,28 +198,28 @@ func sendEvent(s store.Send, clock string) quota.Event {
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the database decided alone.
 // If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
-	d, err := s.Gate.PeekAfterSend(ctx, a.subject, old)
+	told, err := s.Gate.Peek(ctx, a.subject)
 	if err == nil && old.Clock != store.LogClock {
-		d, err = s.withCarrierHold(ctx, a.subject, d)
+		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
 	}
 	if err != nil {
 		return old
 	}
-	return d
+	return told.Decision
 }
 
-// completeVisibleRefusal completes a refusal by the limiter from the database, if the caller sees the recipient's rules; see
-// gates.Gate.CompleteFromLog. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
-func (s *Service) completeVisibleRefusal(ctx context.Context, a asked, d quota.Decision) (quota.Decision, error) {
+// tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
+// gates.Gate.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
+func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, repeated bool) (gates.Told, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
-		return d, nil
+		return gates.Told{Decision: d}, nil
 	}
-	return s.Gate.CompleteFromLog(ctx, a.subject, d)
+	return s.Gate.Refused(ctx, a.subject, d, repeated)
 }
 
 // refusedByLog records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
-func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, begun store.Begun) Answer {
-	d, giveBack := s.Gate.RevertOverruled(ctx, a.subject, c.send, taken, begun)
+func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
+	d, giveBack := s.Gate.Overruled(ctx, a.subject, c.send, taken, ago, begun)
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
@@ -227,7 +231,7 @@ func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quot
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(ctx context.Context, a asked, d quota.Decision, outcome string) Answer {
+func (s *Service) refusalAnswer(ctx context.Context, a asked, d gates.Told, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)

@@ -1,7 +1,7 @@
 // Package verification has the use cases: request a code, view, check and cancel a verification. The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.RevertOverruled: the limiter gets the log's history
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
@@ -34,9 +34,6 @@ type Store interface {
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
-
-	HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
-		verifications []string) (all, own []quota.Event, err error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)

@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
+	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -187,8 +188,8 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	d, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
-	return s.Gate.OnLogClock(d), err
+	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
+	return s.Gate.OnLogClock(told.Decision), err
 }
 
 // ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not
@@ -205,12 +206,12 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 }
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of policy.Subject) (quota.Decision, error) {
-	d, err := s.Gate.Peek(ctx, of)
+func (s *Service) peek(ctx context.Context, of policy.Subject) (gates.Told, error) {
+	told, err := s.Gate.Peek(ctx, of)
 	if err == nil {
-		d, err = s.withCarrierHold(ctx, of, d)
+		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
 	}
-	return d, err
+	return told, err
 }
 
 // AlternativeChannel returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".

@@ -125,7 +125,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 	s := begun.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
-		storetest.Must2(f.History(t.Context(), bucket, time.Hour))(t)
+		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
 		storetest.Must(f.NewestPending(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.Story(t.Context(), s.ID))(t)

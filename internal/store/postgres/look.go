@@ -27,7 +27,7 @@ const (
 
 // looking is a call of Look, finding one of Verification.
 type (
-	looking = batch.Call[sqldb.Look, sqldb.Looked]
+	looking = batch.Call[gate.Look, gate.History]
 	finding = batch.Call[string, found]
 )
 
@@ -77,7 +77,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
 ) s WHERE v.id = ANY ($1::text[])`
 
 // Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
-func (p *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
+func (p *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
 	return submitRead(ctx, p, p.looks, l)
 }
 
@@ -154,7 +154,7 @@ func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err e
 
 // lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the database's clock is not within the bounds that
 // it assumed.
-func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []sqldb.Looked, err error) {
+func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *looking) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {
 		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)
@@ -191,8 +191,8 @@ func lookParameters(looks []*looking, b bounds) []any {
 }
 
 // readLooked reads the rows of lookSQL for n looks.
-func readLooked(rows pgx.Rows, n int) (seen []sqldb.Looked, now time.Time, err error) {
-	seen = make([]sqldb.Looked, n)
+func readLooked(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err error) {
+	seen = make([]gate.History, n)
 	var i int64
 	var id pgtype.UUID
 	var clock, verification pgtype.Text

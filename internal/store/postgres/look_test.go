@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
-	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/storetest"
 )
 
@@ -29,7 +29,7 @@ func TestLooksShareATrip(t *testing.T) {
 	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
 	ask := func(n int, app string, counting, rejected time.Duration) *looking {
 		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)}, Purposes: []string{"login", "signup"}}
-		return batch.NewCall[sqldb.Look, sqldb.Looked](sqldb.Look{Bucket: bucket, Counting: counting, Rejected: rejected}, 0)
+		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected}, 0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
 		log.seen.Store(last.UnixMicro())

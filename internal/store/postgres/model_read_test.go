@@ -3,13 +3,13 @@ package postgres
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/storetest"
 )
 
@@ -29,15 +29,11 @@ func (m *model) read(*rapid.T) {
 	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.NewestPending(m.ctx, holder)) })
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
-	m.same("History", func(f *storetest.Fixture) []any { return answers(f.History(m.ctx, bucket, within)) })
-	m.same("Rejected", func(f *storetest.Fixture) []any { return answers(f.Rejected(m.ctx, bucket, within)) })
 	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
-	then, rejected := func() time.Time { return at }, max(0, m.span("rejected"))
-	m.same("HistoryAt", func(f *storetest.Fixture) []any {
-		return answers(f.HistoryAt(m.ctx, bucket, within, rejected, clock, then))
-	})
-	m.same("HistoryOf", func(f *storetest.Fixture) []any {
-		return answers(f.HistoryOf(m.ctx, bucket, within, clock, then, []string{id}))
+	rejected := max(0, m.span("rejected"))
+	m.same("Look", func(f *storetest.Fixture) []any {
+		h, err := f.Look(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
+		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.Failures(rejected), h.Now, err)
 	})
 	m.same("Latest", func(f *storetest.Fixture) []any {
 		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))

@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -36,7 +37,7 @@ type DB struct {
 
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
-	looks         *batch.Batcher[sqldb.Look, sqldb.Looked]
+	looks         *batch.Batcher[gate.Look, gate.History]
 	finds         *batch.Batcher[string, found]
 	looked        atomic.Int64 // calls of Look; the keys of their batches
 

@@ -2,13 +2,11 @@ package sqldb
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/gate"
-	"sendcode/quota"
 )
 
 // FailureReasons is the SQL list of the reasons for which store.CountsAsRejected is true.
@@ -64,21 +62,8 @@ func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, 
 	return All(q, rejectionFields, rejectedSQL, args)
 }
 
-// Look asks for what the database counts of a recipient.
-type Look struct {
-	store.Bucket
-	Counting time.Duration // how old the bucket's counted sends are at most; 0: none are read
-	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
-}
-
-// Looked is the answer to a Look.
-type Looked struct {
-	Past, Rejections []gate.CountedSend
-	Now              time.Time // on the database's clock
-}
-
 // LookAlone answers a Look with statements of its own.
-func (db *DB) LookAlone(ctx context.Context, l Look) (seen Looked, err error) {
+func (db *DB) LookAlone(ctx context.Context, l gate.Look) (seen gate.History, err error) {
 	seen.Now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.Counting > 0 {
@@ -90,49 +75,6 @@ func (db *DB) LookAlone(ctx context.Context, l Look) (seen Looked, err error) {
 		return err
 	})
 	return seen, err
-}
-
-// History returns the counted sends of a bucket that are younger than within, oldest first, and the time on the database's clock, on which
-// all events are. It takes no lock, so a Begin may add a send right after it.
-func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	events, _, now, err := db.HistoryAt(ctx, b, within, 0, store.LogClock, func() time.Time { return time.Time{} })
-	return events, now, err
-}
-
-// HistoryAt is History on the named clock, as a Begin would see it, together with Rejected (0: none). at is called after the rows were
-// read, and returns what the clock shows then. The age of an event is the one on the named clock if the row has an instant on it and the
-// age on the database's differs by at most MaxClockSkew, else the database's. With LogClock, the database's time replaces at's. The
-// returned time, and those of rejected sends, are always on the database's clock.
-func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within, rejected time.Duration, clock string,
-	at func() time.Time) (events, rejections []quota.Event, now time.Time, err error) {
-	look := Look{Bucket: b, Counting: within, Rejected: rejected}
-	if within > 0 {
-		look.Counting += store.MaxClockSkew // on another clock a row may be younger
-	}
-	seen, err := db.Look(ctx, look)
-	return gate.EventsBefore(seen.Past, within, clock, at(), seen.Now), seen.rejections(rejected), seen.Now, err
-}
-
-// rejections returns the rejected sends that ended less than within ago.
-func (seen Looked) rejections(within time.Duration) []quota.Event {
-	return gate.EventsBefore(seen.Rejections, within, store.LogClock, time.Time{}, seen.Now)
-}
-
-// HistoryOf is HistoryAt without rejected sends. own are those of the events that are sends of the named verifications.
-func (db *DB) HistoryOf(ctx context.Context, b store.Bucket, within time.Duration, clock string, at func() time.Time,
-	verifications []string) (all, own []quota.Event, err error) {
-	seen, err := db.Look(ctx, Look{Bucket: b, Counting: within + store.MaxClockSkew})
-	then := at()
-	all = gate.EventsBefore(seen.Past, within, clock, then, seen.Now)
-	rows := slices.DeleteFunc(seen.Past, func(p gate.CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
-	return all, gate.EventsBefore(rows, within, clock, then, seen.Now), err
-}
-
-// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago, oldest first, and
-// the time on the database's clock. The instant of an event is the send's end.
-func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	seen, err := db.Look(ctx, Look{Bucket: b, Rejected: within})
-	return seen.rejections(within), seen.Now, err
 }
 
 // AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops

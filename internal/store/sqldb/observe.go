@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 )
 
 // Kinds lists what [Observed] tells apart: the methods of Native and the shared reads by themselves, and all others as read and write.
@@ -73,7 +74,7 @@ func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
 }
 
 // Look implements Engine.
-func (e observedEngine) Look(ctx context.Context, l Look) (Looked, error) {
+func (e observedEngine) Look(ctx context.Context, l gate.Look) (gate.History, error) {
 	defer e.since(time.Now(), "look")
 	return e.Engine.Look(ctx, l)
 }

@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
+	"sendcode/internal/store/gate"
 )
 
 // DB is the store: the methods here, which are the same in both databases, and those of Native. postgres.DB and sqlite.DB embed it.
@@ -37,7 +38,7 @@ type Engine interface {
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
 	Run(ctx context.Context, steps ...*Step) error
 	// Look reads what the database counts of a recipient, without a lock.
-	Look(ctx context.Context, l Look) (Looked, error)
+	Look(ctx context.Context, l gate.Look) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	// SendsQuery returns the statement for a filter, and its arguments.

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 	"sendcode/migrations"
 )
@@ -99,7 +100,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // Look implements sqldb.Engine.
-func (s *DB) Look(ctx context.Context, l sqldb.Look) (sqldb.Looked, error) {
+func (s *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
 	return s.LookAlone(ctx, l)
 }
 

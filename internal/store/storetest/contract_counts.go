@@ -92,7 +92,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
 }
 
-// HistoryOf tells the counted sends of a bucket, and those of the verifications that are named, by their age on the clock.
+// A history has the counted sends of a bucket, and those of the verifications that are named, by their age on the clock.
 func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.Bucket {
 		return store.Bucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
@@ -109,13 +109,14 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
 	OK(t, err)
 	Equal(t, "the chain", v.Chain(), []string{v.ID, first.Verification.ID, "older"})
-	at := func() time.Time { return Epoch.Add(2 * time.Minute) }
+	at := Epoch.Add(2 * time.Minute)
 	for _, c := range []struct {
 		of       []string
 		all, own int
 		within   time.Duration
 	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour}, {v.Chain(), 2, 1, 2 * time.Minute}} {
-		all, own := Must2(f.HistoryOf(t.Context(), bucket(one), c.within, "redis", at, c.of))(t)
+		h := Must(f.History(t.Context(), bucket(one), time.Hour))(t)
+		all, own := h.Sends(c.within, "redis", at), h.SendsOf(c.of, c.within, "redis", at)
 		Equal(t, "all", len(all), c.all)
 		Equal(t, "own", len(own), c.own)
 		if c.own == 2 {

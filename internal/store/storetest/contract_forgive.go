@@ -43,9 +43,9 @@ func forgives(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), before)
 	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	f.End(t, sent.Send.ID, Sent) // both were under way
-	events, _ := Must2(f.History(t.Context(), ana, 24*time.Hour))(t)
+	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
-	failed, _ := Must2(f.Rejected(t.Context(), ana, 24*time.Hour))(t)
+	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections
 	Equal(t, "rejected", len(failed), 0)
 	none := func(c store.CountedSend) error { t.Errorf("%v still counts", c); return nil }
 	OK(t, f.CountedSends(t.Context(), store.LogClock, 24*time.Hour, none))
@@ -185,7 +185,7 @@ func forgets(t *testing.T, f *Fixture) {
 	Equal(t, "the new row", f.Row(t, back.Send.ID), back.Send)
 	Equal(t, "the old verification", f.Code(t, old.Verification.ID).Recipient, recipient.Hash{})
 	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
-	events, _ := Must2(f.History(t.Context(), ana, 24*time.Hour))(t)
+	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24*time.Hour, store.LogClock, time.Time{})
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
 	f.erase(t, 1, time.Hour) // again, of what came since

@@ -54,7 +54,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, rules))
 	counts := func() {
 		t.Helper()
-		events, _ := Must2(f.History(t.Context(), ana, month))(t)
+		events := Must(f.History(t.Context(), ana, month))(t).Past
 		Equal(t, "events", len(events), 4)
 	}
 	counts()

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
 )
@@ -59,6 +61,11 @@ func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 
 // Reopen goes on with another database.
 func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
+
+// History reads the counted sends of a bucket and the rejected ones of its recipient, both of the last time within.
+func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (gate.History, error) {
+	return f.Look(ctx, gate.Look{Bucket: b, Counting: within, Rejected: within})
+}
 
 // Beside gives the fixture a replica.
 func (f *Fixture) Beside(other database) *Fixture {

@@ -207,6 +207,9 @@ func (g *naiveGate) decide(in store.Intent, now time.Time) (room bool, states []
 		}
 		slices.Sort(ages)
 		state := quota.State{Rule: r, Used: len(ages)}
+		for _, age := range ages {
+			state.Ages += age
+		}
 		if state.Used > 0 {
 			state.ResetAfter = r.Window - ages[len(ages)-1]
 		}

@@ -107,9 +107,10 @@ func (c calls) Record(ctx context.Context, bucket string, keep time.Duration, ev
 	return c(ctx, "Record", func(l gates.Limiter) error { return l.Record(ctx, bucket, keep, events) })
 }
 
-// Restore implements gates.Limiter.
-func (c calls) Restore(ctx context.Context, h quota.History) error {
-	return c(ctx, "Restore", func(l gates.Limiter) error { return l.Restore(ctx, h) })
+// Events implements gates.Limiter.
+func (c calls) Events(ctx context.Context, bucket string) (events []quota.Event, now time.Time, err error) {
+	err = c(ctx, "Events", func(l gates.Limiter) (err error) { events, now, err = l.Events(ctx, bucket); return err })
+	return events, now, err
 }
 
 // Reset implements gates.Limiter.

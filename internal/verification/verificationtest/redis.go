@@ -50,7 +50,7 @@ func (s *FakeRedis) Flush() {
 	s.memory, s.writes = quota.NewMemory(s.now, s.clock), nil
 }
 
-// FailOver loses the newest writes, and returns how many. A replica begins a new life, so its marks say nothing.
+// FailOver loses the newest writes, and returns how many.
 func (s *FakeRedis) FailOver(lost int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *FakeRedis) FailOver(lost int) int {
 	s.memory = quota.NewMemory(s.now, s.clock)
 	for _, w := range kept {
 		s.replaying = w.at
-		_ = w.do(promoted{s.memory})
+		_ = w.do(s.memory)
 	}
 	s.replaying, s.writes = time.Time{}, kept
 	return lost
@@ -72,11 +72,11 @@ func (s *FakeRedis) Step(by time.Duration) {
 	s.ahead += by
 }
 
-// call makes a call. All but looks are writes.
+// call makes a call. All but Peek and Events are writes.
 func (s *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if name != "Peek" {
+	if name != "Peek" && name != "Events" {
 		s.writes = append(s.writes, write{s.now(), do})
 	}
 	return do(s.memory)
@@ -92,13 +92,4 @@ func (s *FakeRedis) Take(ctx context.Context, r quota.Request) (quota.Decision, 
 		s.writes = append(s.writes, write{s.now(), again})
 	}
 	return d, err
-}
-
-// promoted is a replica that becomes the server: it has the events of a restored history, and no mark.
-type promoted struct{ *quota.Memory }
-
-// Restore implements quota.Limiter.
-func (p promoted) Restore(ctx context.Context, h quota.History) error {
-	h.Epoch = ""
-	return p.Memory.Restore(ctx, h)
 }

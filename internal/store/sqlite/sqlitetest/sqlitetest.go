@@ -86,6 +86,18 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 // Image returns the whole database as the bytes of a file, so that tests can search it for erased data.
 func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
 
+// SetBack removes the sends and verifications that were written since an instant, as a failover to a standby that lags does, or a backup.
+func (d *DB) SetBack(to time.Time) (err error) {
+	for _, statement := range []string{
+		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE logged_at >= ?)`, `DELETE FROM failures WHERE logged_at >= ?`,
+		`DELETE FROM sends WHERE logged_at >= ?`, `DELETE FROM verifications WHERE created_at >= ?`,
+	} {
+		_, failed := d.pool.ExecContext(context.Background(), statement, to.UnixMicro())
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
 func serialize(pool *sql.DB) (image []byte, err error) {
 	err = onConnection(pool, func(c serializer) error {
 		image, err = c.Serialize()

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -151,9 +152,9 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	events, _, _, err := l.Store.HistoryAt(l.Context(), bucket, quota.LongestKeep(req.Rules), 0, "process",
-		func() time.Time { return limited.At })
+	h, err := l.Store.Look(l.Context(), gate.Look{Bucket: bucket, Counting: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
+	events := h.Sends(quota.LongestKeep(req.Rules), "process", limited.At)
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {

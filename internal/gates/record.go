@@ -1,0 +1,124 @@
+package gates
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Record records a send that the database admitted alone in a bucket of the limiter. Its instant is on the database's clock, and replaces
+// the one at which a limiter that was stalled ran the send's Take.
+func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
+		e.At = e.At.Add(apart)
+	}
+	return g.record(ctx, bucket, keep, e)
+}
+
+// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the database will have it. An
+// earlier request with the same send ID may have counted it at an earlier instant. A failure is only logged.
+func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
+	bucket := s.Buckets()[quota.Recipient]
+	if taken.Clock == store.LogClock || bucket == "" {
+		return
+	}
+	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
+		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err)
+	}
+}
+
+// A send that a mail server or a carrier rejects for good, or that is not even tried, is refunded: a mistyped address costs nothing. So
+// that a bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the scope failures. The database
+// decides such a rule too, from its rows. The limiter gets each failure.
+
+// RecordFailure adds a failed send to a bucket of the limiter. Its instant is on the clock of now, and is shifted to the limiter's clock,
+// so that it keeps its age. Without a rule on failures it does nothing.
+func (g *Gate) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
+	keep := g.policy.Get().FailureWindow()
+	if keep == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	clock, err := g.callLimiter(ctx, quota.Request{
+		Rules:   []quota.Rule{{Name: "clock", Scope: quota.Failures, Limit: 1, Window: quota.MinWindow}},
+		Buckets: map[quota.Scope]string{quota.Failures: bucket},
+	}, g.shared.Peek, false)
+	if err != nil {
+		return err
+	}
+	e.At = e.At.Add(clock.At.Sub(now))
+	return g.record(ctx, bucket, keep, e)
+}
+
+func (g *Gate) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	defer g.rows.forget(bucket)
+	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})
+}
+
+// Refund removes an event from buckets of this process and of the limiter. It calls the limiter even if that failed less than Pause ago.
+func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
+	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	return g.shared.Refund(ctx, id, buckets...)
+}
+
+// RefundLocal removes an event from buckets of this process alone.
+func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) error {
+	g.refunded.put(id, g.now())
+	g.rows.forget(buckets...)
+	if g.local == nil {
+		return nil
+	}
+	return g.local.Refund(ctx, id, buckets...)
+}
+
+// Reset deletes the events of buckets, in this process and in the limiter.
+func (g *Gate) Reset(ctx context.Context, buckets ...string) (err error) {
+	defer g.rows.forget(buckets...)
+	for _, b := range buckets {
+		events, _, unread := g.shared.Events(ctx, b)
+		err = cmp.Or(err, unread)
+		for _, e := range events { // a failover may lose the reset: what has no row would come back
+			g.refunded.put(e.ID, g.now())
+		}
+	}
+	err = errors.Join(err, g.shared.Reset(ctx, buckets...))
+	if g.local != nil {
+		err = errors.Join(err, g.local.Reset(ctx, buckets...))
+	}
+	return err
+}
+
+// Rebuild adds the database's counted sends and failures to an in-process limiter. Call it at the start, when the limiter is empty, and
+// after a change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the
+// database's. Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the database or the
+// limiter.
+func (g *Gate) Rebuild(ctx context.Context, clock string) error {
+	set := g.policy.Get()
+	err := g.log.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {
+		p, ok := set.Purposes[c.Purpose]
+		if !ok || p.LongestRecipientWindow() == 0 {
+			return nil
+		}
+		bucket := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
+		return g.shared.Record(ctx, bucket, p.LongestRecipientWindow(), []quota.Event{c.Event})
+	})
+	failures := set.FailureWindow()
+	if err != nil || failures == 0 {
+		return err
+	}
+	return g.log.AllRejected(ctx, failures, func(c store.CountedSend) error {
+		return g.shared.Record(ctx, policy.FailuresBucket(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
+	})
+}

@@ -1,0 +1,225 @@
+package gates_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/gates"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// The database is set back by an hour, as by a failover to a standby that lags or by a backup, under a limiter that has all events: nothing
+// is admitted that the limiter counts, and its wait is told until the window ends.
+func TestADatabaseThatWasSetBackAdmitsNothingTooMany(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		began := time.Now()
+		for range 5 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Minute)
+		}
+		r.NoError(r.Store.SetBack(began))
+		for _, s := range []*vtest.Service{r.Svc, r.Replica(r.MailServer)} {
+			r.WantQuota("a look", r.QuotaAt(s), "[1 0 5]", 55*time.Minute)
+			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+			r.NoError(err)
+			r.WantBlockedBy(a.Quota, "hour", 55*time.Minute)
+		}
+		r.Sleep(55*time.Minute - time.Microsecond)
+		r.RefuseTo(vtest.Ana)
+		r.Sleep(time.Microsecond)
+		r.WantQuota("the sixth", r.SendTo(vtest.Ana).Quota, "[0 0 4]", time.Minute)
+	})
+}
+
+// setBack is one schedule of a database and a limiter that lose data, each while the other has it.
+type setBack struct {
+	*vtest.Rig
+	rand     *rand.Rand
+	server   *vtest.FakeRedis
+	svc      *vtest.Service
+	admitted []time.Time
+	stepped  bool      // the limiter's clock was set back: it counts an event that only it has from when it first saw it then
+	lost     time.Time // when the database last lost rows: until they have left their windows the limiter is the only gate
+	done     []string
+}
+
+var narrow = []quota.Rule{
+	{Name: "short", Scope: quota.Recipient, Limit: 2, Window: 10 * time.Second},
+	{Name: "long", Scope: quota.Recipient, Limit: 5, Window: time.Minute},
+}
+
+// playSetBack plays a schedule and returns what was wrong; put changes the parts of the service.
+func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, vtest.Log) (gates.Limiter, vtest.Log)) string {
+	x := &setBack{Rig: r, rand: rand.New(rand.NewPCG(seed, 12)), server: vtest.NewFakeRedis("process")}
+	r.Store = sqlitetest.Open(r.T, time.Now)
+	defer func() {
+		time.Sleep(time.Minute) // what is under way ends
+		synctest.Wait()
+		r.NoError(r.Store.Close())
+	}()
+	limiter, log := put(x.server, r.Store)
+	r.Limiter.Set(limiter)
+	x.svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
+	for range 40 {
+		if wrong := x.step(); wrong != "" {
+			return fmt.Sprintf("seed %d: %s\n%v", seed, wrong, x.done)
+		}
+		time.Sleep(time.Duration(x.rand.IntN(4000)) * time.Millisecond)
+		synctest.Wait()
+	}
+	return ""
+}
+
+func (x *setBack) step() (wrong string) {
+	switch n := x.rand.IntN(20); {
+	case n < 3:
+		by := time.Duration(x.rand.IntN(40)) * time.Second
+		x.note("database set back by %v", by)
+		x.NoError(x.Store.SetBack(time.Now().Add(-by)))
+		x.lost = time.Now()
+	case n < 6 && time.Since(x.lost) > time.Minute:
+		x.note("limiter flushed")
+		x.server.Flush()
+		time.Sleep(gates.RewriteEvery)
+		x.QuotaAt(x.svc)
+	case n < 7 && len(x.admitted) > 0:
+		by := time.Duration(1+x.rand.IntN(20)) * time.Second
+		x.note("limiter's clock set back by %v in the next look", by)
+		x.stepped = true
+		x.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Events" {
+				x.Limiter.Around(nil)
+				x.server.Step(-by)
+			}
+			return do()
+		})
+		fallthrough
+	case n < 10:
+		told := x.QuotaAt(x.svc).RetryAfter()
+		x.Limiter.Around(nil)
+		x.note("a look: %v", told)
+		if exact := x.wait(); told < exact || told > exact && !x.stepped {
+			return fmt.Sprintf("told %v, and the wait is %v", told, exact)
+		}
+	default:
+		a, err := x.svc.Send(x.Context(), vtest.AskFor(vtest.Ana))
+		x.NoError(err)
+		x.note("a send: %v, %v", a.Admitted, a.Quota.RetryAfter())
+		exact := x.wait()
+		if a.Admitted && exact > 0 || !a.Admitted && exact == 0 && !x.stepped {
+			return fmt.Sprintf("admitted %v, and the wait is %v", a.Admitted, exact)
+		}
+		if a.Admitted {
+			x.admitted = append(x.admitted, time.Now())
+		}
+	}
+	return ""
+}
+
+func (x *setBack) note(format string, args ...any) {
+	x.done = append(x.done, fmt.Sprintf(format, args...))
+}
+
+// wait returns the exact wait by all that was admitted.
+func (x *setBack) wait() (longest time.Duration) {
+	for _, r := range narrow {
+		if n := len(x.admitted); n >= r.Limit {
+			longest = max(longest, time.Until(x.admitted[n-r.Limit].Add(r.Window)))
+		}
+	}
+	return longest
+}
+
+func asTheyAre(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return l, log }
+
+func TestEachGateIsEnoughAlone(t *testing.T) {
+	inBubbles(t, func(r *vtest.Rig) {
+		for seed := range uint64(*schedules) {
+			if wrong := playSetBack(r, seed, asTheyAre); wrong != "" {
+				t.Error(wrong)
+				return
+			}
+		}
+	})
+}
+
+func inBubbles(t *testing.T, f func(*vtest.Rig)) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.WithRules(narrow...)(s); s.Tick = 24 * time.Hour }, f)
+}
+
+// Bugs of a rewrite, put back: one of 100 schedules finds each.
+func TestBugsOfARewriteAreFound(t *testing.T) {
+	for name, put := range map[string]func(gates.Limiter, vtest.Log) (gates.Limiter, vtest.Log){
+		"no rewrite":                   func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return recordsNothing{l}, log },
+		"it takes out what has no row": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return l, knowsAll{log} },
+		"no second read after a clock was set": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) {
+			return &steadyClock{Limiter: l}, log
+		},
+		"events without a row are untold": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return showsNothing{l}, log },
+	} {
+		inBubbles(t, func(r *vtest.Rig) {
+			for seed := range uint64(100) {
+				if wrong := playSetBack(r, seed, put); wrong != "" {
+					t.Logf("%s: found by %.200s", name, wrong)
+					return
+				}
+			}
+			t.Errorf("%s: no schedule found it", name)
+		})
+	}
+}
+
+type recordsNothing struct{ gates.Limiter }
+
+func (recordsNothing) Record(context.Context, string, time.Duration, []quota.Event) error { return nil }
+
+// knowsAll is a database that calls each send written and refunded.
+type knowsAll struct{ vtest.Log }
+
+func (l knowsAll) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
+	for _, id := range ids {
+		rows = append(rows, store.Send{ID: id, Status: store.Failed})
+	}
+	return rows, nil
+}
+
+// steadyClock is a limiter whose events seem to be read on the clock of the last look.
+type steadyClock struct {
+	gates.Limiter
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (l *steadyClock) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := l.Limiter.Peek(ctx, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.ahead = time.Until(d.At)
+	}
+	return d, err
+}
+
+func (l *steadyClock) Events(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
+	events, _, err := l.Limiter.Events(ctx, bucket)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return events, time.Now().Add(l.ahead), err
+}
+
+type showsNothing struct{ gates.Limiter }
+
+func (l showsNothing) Events(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
+	_, now, err := l.Limiter.Events(ctx, bucket)
+	return nil, now, err
+}

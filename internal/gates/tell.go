@@ -1,0 +1,497 @@
+package gates
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// The database tells, the limiter only refuses. What an answer tells of the rules on a recipient follows from the rows of the database, and
+// from events that only the limiter has: of a send that is not written yet, or whose row the database lost in a failover. If the limiter's
+// bucket says something else, it is rewritten: events are added and moved; one is taken out only if the database has its row and does not
+// count it here, or if this process refunded it.
+
+// Told is what may be told of a subject's rules.
+type Told struct {
+	quota.Decision
+	History *gate.History // the database's rows at the instant of the decision; nil: the database was not asked
+}
+
+// Beyond is how much further back than the longest window a Told.History reaches: package verification rounds waits by as much.
+const Beyond = 5 * time.Minute
+
+// facts are what the database counts for a subject at an instant.
+type facts struct {
+	rules    []quota.Rule                  // the rules that it explains
+	events   map[quota.Scope][]quota.Event // on the clock of at; a scope that was not read is missing
+	at       time.Time
+	heard    time.Time // at on this process's clock
+	history  *gate.History
+	moved    bool // one of the events has another instant than the limiter's Take
+	overrule bool // the limiter admitted what the database refused
+	// noise is by how much an event's instant in a scope may differ from the limiter's, since it was computed from the database's clock.
+	noise map[quota.Scope]time.Duration
+}
+
+// errClockSet says that a clock was set while an answer was made.
+var errClockSet = errors.New("gates: clock was set meanwhile")
+
+// readRetries is how often an answer is made anew because a clock was set meanwhile.
+const readRetries = 3
+
+// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is unavailable, the database and this
+// process answer. Error: of the database, or of a bad request.
+func (g *Gate) Peek(ctx context.Context, s policy.Subject) (told Told, err error) {
+	for range readRetries {
+		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
+			break
+		}
+	}
+	return told, err
+}
+
+func (g *Gate) peek(ctx context.Context, s policy.Subject) (Told, error) {
+	buckets := s.Buckets()
+	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
+	if errors.Is(err, errAway) {
+		return g.peekWithoutLimiter(ctx, s, buckets)
+	}
+	if err != nil {
+		return Told{Decision: d}, err
+	}
+	return g.tellFromRows(ctx, s, d, false)
+}
+
+// Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the limiter's bucket was wrong and has been
+// rewritten: repeat the Take. repeated: d is of the repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
+func (g *Gate) Refused(ctx context.Context, s policy.Subject, d quota.Decision, repeated bool) (Told, error) {
+	if d.Clock == store.LogClock { // TakeSend has asked the database
+		return Told{Decision: d}, nil
+	}
+	told, err := g.tellFromRows(ctx, s, d, true)
+	if errors.Is(err, errClockSet) {
+		told, err = g.Peek(ctx, s)
+	}
+	if err == nil && repeated && told.Allowed() {
+		told.Rules = stricter(slices.Clone(told.Rules), d.Rules)
+	}
+	return told, err
+}
+
+// Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
+// Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
+func (g *Gate) Admitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+	g.rows.forget(s.Buckets()[quota.Recipient])
+	if begun.Repeated || taken.Clock == store.LogClock {
+		return taken
+	}
+	g.clocks.readLog(begun.Now, g.now().Add(-ago))
+	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
+	slow := ago > store.MaxClockSkew // then the database counts the send from later
+	if slow {
+		own.At = own.At.Add(ago)
+	}
+	f := g.factsOfBegin(s, begun, append(slices.Clone(begun.History), own), taken.At, ago)
+	f.moved = slow
+	told, err := g.tell(ctx, s, taken, f, false)
+	if errors.Is(err, errClockSet) {
+		told, err = g.Peek(ctx, s)
+	}
+	if err != nil {
+		return taken
+	}
+	taken.Rules = told.Rules
+	return taken
+}
+
+// Overruled handles a send that the limiter admitted, so long ago, and the database refused: it refunds the send in the limiter, and returns
+// what may be told. giveBack: the limiter could not be changed, so the caller has to refund the send.
+func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
+	begun store.Begun) (told Told, giveBack bool) {
+	// by the instant of Begin: the limiter's clock may be in another calendar period
+	refusing := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
+		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
+	told = Told{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules}, refusing)}
+	if taken.Clock == store.LogClock {
+		return told, true // the limiter may have counted the send before it became unavailable
+	}
+	told.At = taken.At // begun.Now is at most a second after the database's time
+	buckets := s.Buckets()
+	if err := g.Refund(ctx, string(id[:]), policy.CountedBuckets(buckets)...); err != nil {
+		return told, true
+	}
+	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
+	if err != nil {
+		return told, false
+	}
+	f := g.factsOfBegin(s, begun, begun.History, taken.At, ago)
+	f.overrule = true
+	now, err := g.tell(ctx, s, d, f, false)
+	if errors.Is(err, errClockSet) {
+		now, err = g.Peek(ctx, s)
+	}
+	if err != nil {
+		return told, false
+	}
+	now.Rules = stricter(slices.Clone(now.Rules), refusing)
+	return now, false
+}
+
+// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, for which rows that were read less than
+// rememberedFor ago will do.
+func (g *Gate) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decision, refused bool) (Told, error) {
+	look := g.lookOf(s)
+	if look.Counting == 0 && look.Rejected == 0 {
+		return Told{Decision: d}, nil
+	}
+	decided := g.now() // d.At on this process's clock
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	h, err := g.readRows(ctx, s, look, refused)
+	if err != nil {
+		return Told{Decision: d}, err
+	}
+	heard := g.now()
+	at := d.At.Add(heard.Sub(decided))
+	f := facts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}, noise: map[quota.Scope]time.Duration{}}
+	if look.Counting > 0 {
+		f.rules = quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)
+		f.events[quota.Recipient] = h.Sends(s.Purpose.LongestRecipientWindow(), d.Clock, at)
+		if !refused && !h.AllTakenOn(d.Clock, f.events[quota.Recipient]) {
+			f.noise[quota.Recipient] = store.MaxClockSkew
+		}
+	}
+	if look.Rejected > 0 {
+		f.rules = append(slices.Clip(f.rules), quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)...)
+		f.events[quota.Failures] = shifted(h.Failures(look.Rejected), at.Sub(h.Now))
+		if !refused {
+			f.noise[quota.Failures] = store.MaxClockSkew
+		}
+	}
+	return g.tell(ctx, s, d, f, refused)
+}
+
+// WithHistory returns told with the database's rows. Error: of the database.
+func (g *Gate) WithHistory(ctx context.Context, s policy.Subject, told Told) (Told, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	decided := g.now()
+	h, err := g.readRows(ctx, s, g.lookOf(s), false)
+	if err == nil {
+		h = h.Later(decided.Sub(g.now())) // at told.At
+		told.History = &h
+	}
+	return told, err
+}
+
+// lookOf returns what to read of a subject's recipient: nothing that no rule counts.
+func (g *Gate) lookOf(s policy.Subject) gate.Look {
+	look := gate.Look{Bucket: s.LogBucket()}
+	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
+		look.Counting = window + Beyond + store.MaxClockSkew // on another clock a row may be younger
+	}
+	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
+		look.Rejected = g.policy.Get().FailureWindow()
+	}
+	return look
+}
+
+// factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's clock at the instant of the Take, which was
+// so long ago.
+func (g *Gate) factsOfBegin(s policy.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
+	apart := taken.Sub(begun.At)
+	return facts{
+		rules: policy.ExplainedByLog(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
+		noise:  map[quota.Scope]time.Duration{quota.Recipient: store.MaxClockSkew, quota.Failures: store.MaxClockSkew},
+		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart), quota.Failures: shifted(begun.Rejected, apart)},
+	}
+}
+
+// shifted returns the events, each later by the same duration.
+func shifted(events []quota.Event, by time.Duration) []quota.Event {
+	all := slices.Clone(events)
+	for i := range all {
+		all[i].At = all[i].At.Add(by)
+	}
+	return all
+}
+
+// tell returns d with the states of the rules on the recipient that may be told at f.at, and rewrites the limiter's bucket if that says
+// something else. refused: d refuses a Take; if the database would admit it, the bucket is rewritten in any case. If the limiter fails
+// meanwhile, the stricter of both states is told. Errors: errClockSet, or of the database.
+func (g *Gate) tell(ctx context.Context, s policy.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
+	differ := differingScopes(quota.Evaluate(f.rules, f.events, d.At).Rules, statesInOrder(f.rules, d.Rules), f.noise)
+	if f.moved && !slices.Contains(differ, quota.Recipient) {
+		differ = append(differ, quota.Recipient)
+	}
+	var failed error
+	if only, ok := g.knownOnly(s, f, d, refused); ok {
+		f.events = merge(f.events, only)
+	} else if len(differ) > 0 {
+		began := g.now()
+		if only, failed = g.mend(ctx, s, f, d, differ, refused); failed == nil {
+			f.events = merge(f.events, only)
+			if f.history != nil { // time has passed since the rows were read
+				took := g.now().Sub(began)
+				later := f.history.Later(took)
+				f.at, f.history = f.at.Add(took), &later
+			}
+		} else if !errors.Is(failed, quota.ErrUnavailable) {
+			return Told{Decision: d}, failed
+		}
+	}
+	d = later(d, f.at)
+	states := quota.Evaluate(f.rules, f.events, f.at).Rules
+	if failed != nil {
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed)
+		states = stricter(states, d.Rules)
+	}
+	return Told{withStates(s, d, states), f.history}, nil
+}
+
+// differingScopes returns the scopes of the rules for which the limiter counts other events than the database: their number differs, or
+// the sum of their ages by more than noise for each, or their times, if the ages were not summed. Times of calendar rules are not compared:
+// the clocks may show different times until the period's end.
+func differingScopes(told, limited []quota.State, noise map[quota.Scope]time.Duration) (scopes []quota.Scope) {
+	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
+	for i, t := range told {
+		l, by := limited[i], noise[t.Scope]
+		differs := t.Used != l.Used
+		switch {
+		case t.Ages != quota.Unsummed && l.Ages != quota.Unsummed:
+			differs = differs || apart(t.Ages, l.Ages, time.Duration(t.Used)*by)
+		case !t.Calendar():
+			differs = differs || apart(t.ResetAfter, l.ResetAfter, by) || apart(t.RetryAfter, l.RetryAfter, by)
+		}
+		if differs && !slices.Contains(scopes, t.Scope) {
+			scopes = append(scopes, t.Scope)
+		}
+	}
+	return scopes
+}
+
+// knownOnly returns the events that only the limiter has, if d is a refusal and they were read less than rememberedFor ago. False: they were
+// not, or with them the database would admit what d refuses.
+func (g *Gate) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
+	buckets := countedBuckets(s)
+	known, ok := g.rows.only.get(strings.Join(buckets, "\x00"))
+	if age := f.heard.Sub(known.heard); !refused || !ok || known.version != g.rows.version(buckets...) || age < 0 || age >= rememberedFor {
+		return nil, false
+	}
+	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()
+}
+
+// merge returns the events of the database and those that only the limiter has.
+func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
+	merged := maps.Clone(events)
+	for scope, some := range only {
+		merged[scope] = slices.Concat(events[scope], some)
+	}
+	return merged
+}
+
+// mend compares the events of the limiter's buckets of these scopes with the database's, rewrites the buckets, and returns the events that
+// only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas
+// with different files do not write against each other; but always if that makes a refused Take possible, or if the limiter admitted what
+// the database refused. Errors: errClockSet,
+// quota.ErrUnavailable, or of the database.
+func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+	map[quota.Scope][]quota.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	ahead := g.clocks.ahead()
+	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
+	version := g.rows.version(countedBuckets(s)...)
+	var changes []change
+	for _, scope := range scopes {
+		asked := g.now()
+		limited, now, err := g.shared.Events(ctx, buckets[scope])
+		if err != nil {
+			return nil, err
+		}
+		g.clocks.readLimiter(now, asked)
+		if g.clocks.set(ahead) {
+			return nil, errClockSet
+		}
+		keep := quota.LongestKeep(quota.OfScope(f.rules, scope))
+		c, only, err := g.compare(ctx, s, scope, d.Clock, f, limited, keep)
+		if err != nil {
+			return nil, err
+		}
+		all[scope] = only
+		c.bucket, c.keep = buckets[scope], keep
+		changes = append(changes, c)
+	}
+	opens := refused && withStates(s, d, quota.Evaluate(f.rules, merge(f.events, all), f.at).Rules).Allowed()
+	for _, c := range changes {
+		if c.needed() && (g.rewrites.may(c.bucket, g.now()) || opens || f.overrule) {
+			if err := g.rewrite(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+	return all, nil
+}
+
+// change is what to change in a bucket of the limiter.
+type change struct {
+	bucket string
+	keep   time.Duration
+	lacks  bool          // the bucket lacked one of the events
+	set    []quota.Event // events whose instants are set, all of the database's; none if all are there
+	gone   []string      // IDs that are taken out
+}
+
+func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
+
+// compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
+// event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
+// Error: of the database.
+func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+	keep time.Duration) (c change, only []quota.Event, err error) {
+	there := map[string]time.Time{}
+	for _, e := range limited {
+		there[e.ID] = e.At
+	}
+	for _, e := range f.events[scope] {
+		at, has := there[e.ID]
+		c.lacks = c.lacks || !has
+		if !has || at != e.At {
+			c.set = append(c.set, e)
+		}
+		delete(there, e.ID)
+	}
+	maps.DeleteFunc(there, func(_ string, at time.Time) bool { return f.at.Sub(at) >= keep })
+	rows, err := g.rowsOf(ctx, there)
+	if err != nil {
+		return c, nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(there)) {
+		at := there[id]
+		row, written := rows[id]
+		switch {
+		case written && countsHere(s, scope, row):
+			e := g.eventOf(row, scope, clock, f, keep)
+			c.set, only = append(c.set, e...), append(only, e...)
+			if len(e) == 0 { // by the database's clock it counts no more
+				c.gone = append(c.gone, id)
+			}
+		case written, g.refunded.before(id, f.heard.Add(at.Sub(f.at))):
+			c.gone = append(c.gone, id)
+		default:
+			only = append(only, quota.Event{ID: id, At: at})
+		}
+	}
+	return c, only, nil
+}
+
+// rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of the database.
+func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
+	rows := map[string]store.Send{}
+	var ids []uuid.UUID
+	for id := range events {
+		if u, err := uuid.FromBytes([]byte(id)); err == nil {
+			ids = append(ids, u)
+		}
+	}
+	if len(ids) == 0 {
+		return rows, nil
+	}
+	all, err := g.log.SendsByID(ctx, ids)
+	for _, row := range all {
+		rows[string(row.ID[:])] = row
+	}
+	return rows, err
+}
+
+// countsHere reports whether the database counts a row in the subject's bucket of a scope.
+func countsHere(s policy.Subject, scope quota.Scope, row store.Send) bool {
+	if row.App != s.App || row.Channel != s.Channel || row.Recipient != s.Recipient {
+		return false
+	}
+	if scope == quota.Failures {
+		return row.Status == store.Failed && store.CountsAsRejected(row.Reason) && !row.Forgiven
+	}
+	return row.Counts && slices.Contains(s.Purpose.Shares, row.Purpose)
+}
+
+// eventOf returns a counted row as an event on the clock of f.at; none if it is older than keep.
+func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
+	now := f.at.Add(-g.ClocksApart()) // on the database's clock
+	if f.history != nil {
+		now = f.history.Now
+	}
+	counted := gate.CountedSend{ID: row.ID, Clock: row.Clock, TakenAt: row.TakenAt, LoggedAt: row.LoggedAt}
+	if scope == quota.Failures {
+		counted = gate.CountedSend{ID: row.ID, LoggedAt: row.FinishedAt}
+	}
+	return gate.EventsBefore([]gate.CountedSend{counted}, keep, clock, f.at, now)
+}
+
+// rewrite changes a bucket of the limiter. Error: of the limiter.
+func (g *Gate) rewrite(ctx context.Context, c change) error {
+	if c.lacks {
+		g.countRebuild()
+	}
+	if err := g.shared.Record(ctx, c.bucket, c.keep, c.set); err != nil {
+		return fmt.Errorf("recording %d events: %w", len(c.set), err)
+	}
+	for _, id := range c.gone {
+		if err := g.shared.Refund(ctx, id, c.bucket); err != nil {
+			return fmt.Errorf("taking out an event: %w", err)
+		}
+	}
+	return nil
+}
+
+// withStates returns d with these states in place of those of the same rules, in the order of the policy's rules.
+func withStates(s policy.Subject, d quota.Decision, states []quota.State) quota.Decision {
+	all := slices.Clone(states)
+	for _, o := range d.Rules {
+		if !slices.ContainsFunc(states, func(t quota.State) bool { return t.Name == o.Name }) {
+			all = append(all, o)
+		}
+	}
+	d.Rules = statesInOrder(s.Purpose.Policy.Rules, all)
+	return d
+}
+
+// later returns d as it is at a later instant of its clock, if no event was counted since.
+func later(d quota.Decision, at time.Time) quota.Decision {
+	passed := at.Sub(d.At)
+	if passed <= 0 {
+		return d
+	}
+	d.At, d.Rules = at, slices.Clone(d.Rules)
+	for i := range d.Rules {
+		r := &d.Rules[i]
+		r.ResetAfter, r.RetryAfter = max(0, r.ResetAfter-passed), max(0, r.RetryAfter-passed)
+	}
+	return d
+}
+
+// stricter replaces each of the states by the one of the same rule in others if that has a longer wait or, with equal waits, counts
+// more. It changes states in place.
+func stricter(states, others []quota.State) []quota.State {
+	for i, s := range states {
+		for _, o := range others {
+			if o.Name == s.Name && cmp.Or(cmp.Compare(o.RetryAfter, s.RetryAfter), cmp.Compare(o.Used, s.Used)) > 0 {
+				states[i], s = o, o
+			}
+		}
+	}
+	return states
+}
