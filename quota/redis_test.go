@@ -70,11 +70,6 @@ func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
 	allAre(t, nil, calls(t, limiter, 31))
 }
 
-// onServer returns a world on the server's own clock.
-func onServer(t *testing.T, limiter *Redis, client redis.UniversalClient) *world {
-	return &world{t: t, Limiter: limiter, now: client.Time(t.Context()).Val()}
-}
-
 func TestQuota6And7LookingAndRefusingWriteNothing(t *testing.T) {
 	for name, url := range map[string]string{"alone": sharedRedis(t), "cluster": sharedCluster(t)} {
 		client := newClient(t, url)
