@@ -69,9 +69,16 @@ func (r *rows) forget(buckets ...string) {
 	}
 }
 
-func (r *rows) version(buckets ...string) (sum uint64) {
-	for _, b := range buckets {
-		sum += r.versions[maphash.String(r.seed, b)%bucketVersions].Load()
+// forgetRecipient is forget of all buckets of the subject's recipient.
+func (r *rows) forgetRecipient(s policy.Subject) {
+	r.versions[maphash.Bytes(r.seed, s.Recipient[:])%bucketVersions].Add(1)
+}
+
+// version changes with forget of one of the subject's buckets, and with forgetRecipient.
+func (r *rows) version(s policy.Subject) uint64 {
+	sum := r.versions[maphash.Bytes(r.seed, s.Recipient[:])%bucketVersions].Load()
+	for _, name := range countedBuckets(s) {
+		sum += r.versions[maphash.String(r.seed, name)%bucketVersions].Load()
 	}
 	return sum
 }
@@ -90,7 +97,7 @@ func (g *Gate) readRows(ctx context.Context, s policy.Subject, look gate.Look, r
 	buckets := countedBuckets(s)
 	key := strings.Join(slices.Concat(buckets, look.Purposes), "\x00")
 	for tries := 0; ; tries++ {
-		version, now := g.rows.version(buckets...), g.now()
+		version, now := g.rows.version(s), g.now()
 		known, ok := g.rows.recent.get(key)
 		if age := now.Sub(known.heard); ok && known.version == version && age >= 0 && age < rememberedFor &&
 			known.look.Counting == look.Counting && known.look.Rejected == look.Rejected {

@@ -41,8 +41,9 @@ type facts struct {
 	history  *gate.History
 	moved    bool // one of the events has another instant than the limiter's Take
 	overrule bool // the limiter admitted what the database refused
-	// noise is by how much an event's instant in a scope may differ from the limiter's, since it was computed from the database's clock.
-	noise map[quota.Scope]time.Duration
+	// noise is by how much the instants of sends and of failures may differ from the limiter's, since they were computed from the
+	// database's clock.
+	noise, failuresNoise time.Duration
 }
 
 // errClockSet says that a clock was set while an answer was made.
@@ -93,7 +94,7 @@ func (g *Gate) Refused(ctx context.Context, s policy.Subject, d quota.Decision, 
 // Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
 // Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
 func (g *Gate) Admitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
-	g.rows.forget(s.Buckets()[quota.Recipient])
+	g.rows.forgetRecipient(s)
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken
 	}
@@ -165,19 +166,19 @@ func (g *Gate) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decis
 	}
 	heard := g.now()
 	at := d.At.Add(heard.Sub(decided))
-	f := facts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}, noise: map[quota.Scope]time.Duration{}}
+	f := facts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}}
 	if look.Counting > 0 {
 		f.rules = quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)
 		f.events[quota.Recipient] = h.Sends(s.Purpose.LongestRecipientWindow(), d.Clock, at)
 		if !refused && !h.AllTakenOn(d.Clock, f.events[quota.Recipient]) {
-			f.noise[quota.Recipient] = store.MaxClockSkew
+			f.noise = store.MaxClockSkew
 		}
 	}
 	if look.Rejected > 0 {
 		f.rules = append(slices.Clip(f.rules), quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)...)
 		f.events[quota.Failures] = shifted(h.Failures(look.Rejected), at.Sub(h.Now))
 		if !refused {
-			f.noise[quota.Failures] = store.MaxClockSkew
+			f.failuresNoise = store.MaxClockSkew
 		}
 	}
 	return g.tell(ctx, s, d, f, refused)
@@ -214,13 +215,16 @@ func (g *Gate) factsOfBegin(s policy.Subject, begun store.Begun, counted []quota
 	apart := taken.Sub(begun.At)
 	return facts{
 		rules: policy.ExplainedByLog(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
-		noise:  map[quota.Scope]time.Duration{quota.Recipient: store.MaxClockSkew, quota.Failures: store.MaxClockSkew},
+		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
 		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart), quota.Failures: shifted(begun.Rejected, apart)},
 	}
 }
 
 // shifted returns the events, each later by the same duration.
 func shifted(events []quota.Event, by time.Duration) []quota.Event {
+	if by == 0 {
+		return events
+	}
 	all := slices.Clone(events)
 	for i := range all {
 		all[i].At = all[i].At.Add(by)
@@ -232,13 +236,14 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 // something else. refused: d refuses a Take; if the database would admit it, the bucket is rewritten in any case. If the limiter fails
 // meanwhile, the stricter of both states is told. Errors: errClockSet, or of the database.
 func (g *Gate) tell(ctx context.Context, s policy.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
-	differ := differingScopes(quota.Evaluate(f.rules, f.events, d.At).Rules, statesInOrder(f.rules, d.Rules), f.noise)
+	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
+	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
 	if f.moved && !slices.Contains(differ, quota.Recipient) {
 		differ = append(differ, quota.Recipient)
 	}
 	var failed error
 	if only, ok := g.knownOnly(s, f, d, refused); ok {
-		f.events = merge(f.events, only)
+		f.events, at = merge(f.events, only), time.Time{}
 	} else if len(differ) > 0 {
 		began := g.now()
 		if only, failed = g.mend(ctx, s, f, d, differ, refused); failed == nil {
@@ -253,7 +258,9 @@ func (g *Gate) tell(ctx context.Context, s policy.Subject, d quota.Decision, f f
 		}
 	}
 	d = later(d, f.at)
-	states := quota.Evaluate(f.rules, f.events, f.at).Rules
+	if len(differ) > 0 || !f.at.Equal(at) {
+		states = quota.Evaluate(f.rules, f.events, f.at).Rules
+	}
 	if failed != nil {
 		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed)
 		states = stricter(states, d.Rules)
@@ -262,12 +269,15 @@ func (g *Gate) tell(ctx context.Context, s policy.Subject, d quota.Decision, f f
 }
 
 // differingScopes returns the scopes of the rules for which the limiter counts other events than the database: their number differs, or
-// the sum of their ages by more than noise for each, or their times, if the ages were not summed. Times of calendar rules are not compared:
+// the sum of their ages by more than the noise of each, or their times, if the ages were not summed. Times of calendar rules are not compared:
 // the clocks may show different times until the period's end.
-func differingScopes(told, limited []quota.State, noise map[quota.Scope]time.Duration) (scopes []quota.Scope) {
+func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
 	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
 	for i, t := range told {
-		l, by := limited[i], noise[t.Scope]
+		l, by := limited[i], f.noise
+		if t.Scope == quota.Failures {
+			by = f.failuresNoise
+		}
 		differs := t.Used != l.Used
 		switch {
 		case t.Ages != quota.Unsummed && l.Ages != quota.Unsummed:
@@ -287,7 +297,7 @@ func differingScopes(told, limited []quota.State, noise map[quota.Scope]time.Dur
 func (g *Gate) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
 	buckets := countedBuckets(s)
 	known, ok := g.rows.only.get(strings.Join(buckets, "\x00"))
-	if age := f.heard.Sub(known.heard); !refused || !ok || known.version != g.rows.version(buckets...) || age < 0 || age >= rememberedFor {
+	if age := f.heard.Sub(known.heard); !refused || !ok || known.version != g.rows.version(s) || age < 0 || age >= rememberedFor {
 		return nil, false
 	}
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()
@@ -313,7 +323,7 @@ func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Deci
 	defer cancel()
 	ahead := g.clocks.ahead()
 	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
-	version := g.rows.version(countedBuckets(s)...)
+	version := g.rows.version(s)
 	var changes []change
 	for _, scope := range scopes {
 		asked := g.now()
@@ -459,6 +469,10 @@ func (g *Gate) rewrite(ctx context.Context, c change) error {
 
 // withStates returns d with these states in place of those of the same rules, in the order of the policy's rules.
 func withStates(s policy.Subject, d quota.Decision, states []quota.State) quota.Decision {
+	if slices.EqualFunc(states, d.Rules, func(a, b quota.State) bool { return a.Name == b.Name }) {
+		d.Rules = states
+		return d
+	}
 	all := slices.Clone(states)
 	for _, o := range d.Rules {
 		if !slices.ContainsFunc(states, func(t quota.State) bool { return t.Name == o.Name }) {

@@ -138,11 +138,10 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 
 // ExplainedByLog returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
 func ExplainedByLog(rules []quota.Rule) []quota.Rule {
-	own := quota.OfScope(rules, quota.Recipient)
-	if r := FailureRule(rules); r.Limit > 0 {
-		own = append(own, r)
-	}
-	return own
+	failures := FailureRule(rules)
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
+		return r.Scope != quota.Recipient && (failures.Limit == 0 || r != failures)
+	})
 }
 
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so browsers could flood a mailbox
