@@ -318,8 +318,9 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 
 // A failover that loses the refund of a send that the database refused spends its place again, but for the process that refunded it.
 func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.EachInBubble(t, map[string]time.Duration{"on its clock": 0, "on a clock ahead": time.Hour}, nil, func(r *vtest.Rig, ahead time.Duration) {
 		server := vtest.NewFakeRedis("redis")
+		server.Step(ahead)
 		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)

@@ -107,6 +107,8 @@ func (g *Gate) readRows(ctx context.Context, s policy.Subject, look gate.Look, r
 			return g.readRows(ctx, s, look, false)
 		}
 		_, err, _ := g.rows.reads.Do(key, func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+			defer cancel()
 			slots := g.rows.others
 			if s.Stranger {
 				slots = g.rows.strangers

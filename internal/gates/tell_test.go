@@ -9,9 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
+	"sendcode/internal/policy"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -52,25 +57,43 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 	})
 }
 
+// watched is a replica whose calls of the limiter and of the gates' statements are noted.
+type watched struct {
+	*vtest.Service
+	log   *sqlitetest.DB
+	calls []string
+}
+
+func watch(r *vtest.Rig) *watched {
+	w := &watched{log: r.Store.Replica()}
+	w.log.SetFault(func(method string) sqlitetest.Fault {
+		if slices.Contains([]string{"Begin", "Look"}, method) {
+			w.calls = append(w.calls, method)
+		}
+		return sqlitetest.None
+	})
+	w.Service = r.ReplicaOn(w.log, r.MailServer, r.Carrier)
+	w.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+		w.calls = append(w.calls, call)
+		return do()
+	})
+	return w
+}
+
+// during returns the calls that do makes.
+func (w *watched) during(do func()) string {
+	w.calls = nil
+	do()
+	return strings.Join(w.calls, " ")
+}
+
 // While nothing is lost, a send and a look cost one call of each gate, and nothing is written by a look.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
-		var calls []string
-		log := r.Store.Replica()
-		log.SetFault(func(method string) sqlitetest.Fault {
-			if slices.Contains([]string{"Begin", "Look"}, method) {
-				calls = append(calls, method)
-			}
-			return sqlitetest.None
-		})
-		s := r.ReplicaOn(log, r.MailServer, r.Carrier)
-		s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
-			calls = append(calls, call)
-			return do()
-		})
+		w := watch(r)
 		id := ""
 		send := func() bool {
-			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
+			a, err := w.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			r.NoError(err)
 			if a.Admitted {
 				r.Sleep(time.Second)
@@ -78,7 +101,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			}
 			return a.Admitted
 		}
-		look := func() bool { _, err := s.Get(r.Context(), vtest.BackEnd, id); return err == nil }
+		look := func() bool { _, err := w.Get(r.Context(), vtest.BackEnd, id); return err == nil }
 		flush := func() bool { r.EmptyLimiter(); return true }
 		const mended = "Peek Look Events Record"
 		for i, step := range []struct {
@@ -90,24 +113,27 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			{func() bool { return !send() }, "Take"}, // the rows are remembered
 			{flush, ""}, {look, mended}, {look, "Peek Look"},
 		} {
-			calls = nil
-			if ok := step.do(); !ok || strings.Join(calls, " ") != step.want {
-				t.Errorf("step %d: %v, %v; want %s", i, ok, calls, step.want)
+			ok := false
+			if calls := w.during(func() { ok = step.do() }); !ok || calls != step.want {
+				t.Errorf("step %d: %v, %s; want %s", i, ok, calls, step.want)
 			}
 		}
 	})
 }
 
-// interrupted is a database that calls beforeBegin before its first Begin.
+// interrupted is a database that calls beforeBegin before its first Begin, and afterBegin after each.
 type interrupted struct {
 	*sqlitetest.DB
-	beforeBegin func()
+	beforeBegin, afterBegin func()
 }
 
 func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	if do := l.beforeBegin; do != nil {
 		l.beforeBegin = nil
 		do()
+	}
+	if do := l.afterBegin; do != nil {
+		defer do()
 	}
 	return l.DB.Begin(ctx, in)
 }
@@ -120,7 +146,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 				r.SendTo(vtest.Ana)
 				r.Sleep(time.Second)
 			}
-			s := r.ReplicaOn(&interrupted{r.Store, func() {
+			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
 				r.EmptyLimiter()
 				r.QuotaAt(r.Svc)
 				r.QuotaAt(r.Svc)
@@ -147,7 +173,7 @@ func TestALookCountsTheSendsOfBothGates(t *testing.T) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(time.Second)
 			r.EmptyLimiter()
-			s := r.ReplicaOn(&interrupted{r.Store, func() { r.WantQuota("a look between the gates", r.QuotaAt(r.Svc), "[3]", 0) }},
+			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.WantQuota("a look between the gates", r.QuotaAt(r.Svc), "[3]", 0) }},
 				r.MailServer, r.Carrier)
 			r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
 		})
@@ -159,7 +185,7 @@ func TestALookCountsTheSendsOfBothGates(t *testing.T) {
 func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
-			s := r.ReplicaOn(&interrupted{r.Store, func() {
+			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
 				if r.Sleep(3 * time.Second); lost {
 					r.EmptyLimiter()
 				}
@@ -303,7 +329,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 			return r.Svc
 		},
 		"the database": func(r *vtest.Rig) *vtest.Service {
-			return r.ReplicaOn(&interrupted{r.Store, func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
+			return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
 		},
 		"the limiter, at times": func(r *vtest.Rig) *vtest.Service { // the database counts what the limiter does not know
 			failed := false
@@ -476,4 +502,460 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A refusal without the limiter reads the database once.
+func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
+		r.LoseLimiter()
+		w := watch(r)
+		r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
+		r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "Look")
+	})
+}
+
+// A refusal tells a wait, also where the limiter loses what corrects it.
+func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Refund" || call == "Record" {
+				return nil
+			}
+			return do()
+		})
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Minute)
+	})
+}
+
+// An admitted send measures the clocks, but one to which the database was slow to answer no worse than before.
+func TestASendMeasuresTheClocks(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		server.Step(time.Hour)
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Want("how far the limiter is ahead", r.Svc.Rebuilder.ClocksApart(), time.Hour)
+		s := r.ReplicaOn(&interrupted{DB: r.Store, afterBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
+		r.QuotaAt(s)
+		r.Want("after a look", s.Rebuilder.ClocksApart(), time.Hour)
+		r.Sleep(time.Minute)
+		r.AskAt(s, vtest.AskFor(vtest.Ana), true)
+		r.Want("after a slow answer", s.Rebuilder.ClocksApart(), time.Hour)
+	})
+}
+
+// A refusal by the database has its instant on the database's clock, also if the limiter loses the refund or is set meanwhile.
+func TestARefusalByTheLogHasItsInstant(t *testing.T) {
+	for name, around := range map[string]func(*vtest.Rig, *vtest.FakeRedis) vtest.Around{
+		"no refund": func(*vtest.Rig, *vtest.FakeRedis) vtest.Around { return vtest.Unreachable("Refund") },
+		"a step back": func(r *vtest.Rig, server *vtest.FakeRedis) vtest.Around {
+			return func(_ context.Context, call string, do func() error) error {
+				if call == "Events" {
+					r.Limiter.Around(nil)
+					server.Step(-time.Hour)
+				}
+				return do()
+			}
+		},
+	} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis("redis")
+			server.Step(time.Hour)
+			r.Limiter.Set(server)
+			r.SendTo(vtest.Ana)
+			r.Sleep(10 * time.Second)
+			server.Flush()
+			r.Limiter.Around(around(r, server))
+			d := r.RefuseTo(vtest.Ana).Quota
+			r.WantQuota(name, d, "[0 4 9]", 50*time.Second)
+			r.Want(name+": how far the instant is from the log's clock", time.Until(d.At).Truncate(time.Second), time.Duration(0))
+		})
+	}
+}
+
+// A policy may have no rule on the recipient but that on failures, which a look tells by the database.
+func TestALookTellsFailuresAlone(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}), func(r *vtest.Rig) {
+		r.FailSends(1)
+		r.EmptyLimiter()
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0]", time.Hour-time.Minute)
+	})
+}
+
+// lateLook is a database that begins a look so late.
+type lateLook struct {
+	*sqlitetest.DB
+	late time.Duration
+}
+
+func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+	time.Sleep(l.late)
+	return l.DB.Look(ctx, look)
+}
+
+// A database that is slow to begin a look, or by no more than a second to begin a send, moves no event of the limiter.
+func TestASlowDatabaseMovesNothing(t *testing.T) {
+	net := quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: 11 * time.Second}
+	vtest.InBubbleWith(t, vtest.AlsoRules(net), func(r *vtest.Rig) {
+		var calls []string
+		note := func(s *vtest.Service) *vtest.Service {
+			s.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+				calls = append(calls, call)
+				return do()
+			})
+			return s
+		}
+		s := note(r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(store.MaxClockSkew) }}, r.MailServer, r.Carrier))
+		r.AskAt(s, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(9 * time.Second)
+		l := &lateLook{DB: r.Store}
+		s = note(r.ReplicaOn(l, r.MailServer, r.Carrier))
+		r.QuotaAt(s) // measures the clocks
+		l.late = 3 * time.Second
+		d := r.QuotaAt(s)
+		r.WantQuota("a look", d, "[0 4 9 0]", 47*time.Second)
+		r.WantLine("the waits of a rule that let go meanwhile", "0s 0s", d.Rules[3].ResetAfter, d.Rules[3].RetryAfter)
+		r.Want("its age", time.Since(d.At), time.Duration(0))
+		r.Want("calls", calls, []string{"Take", "Peek", "Peek"})
+	})
+}
+
+// An event that only the database's clock has may lie half a second apart in the limiter: a look rewrites nothing for that. A refusal
+// does, so that the send at the end of its wait costs nothing more.
+func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
+	failures := vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Minute})
+	for name, c := range map[string]struct {
+		change func(*vtest.Settings)
+		looks  int // statements of a look
+		fill   func(*vtest.Rig)
+	}{
+		"a send without the limiter": {nil, 1, func(r *vtest.Rig) {
+			r.LoseLimiter()
+			r.SendTo(vtest.Ana)
+			r.Sleep(2 * time.Second)
+			r.Limiter.Around(nil)
+			r.Sleep(10 * time.Second)
+		}},
+		"a failure": {failures, 1, func(r *vtest.Rig) {
+			r.MailServer.Answer(vtest.NoMailbox)
+			r.SendTo(vtest.Ana)
+			r.MailServer.Answer(nil)
+			r.Sleep(10 * time.Second)
+		}},
+	} {
+		vtest.InBubbleWith(t, c.change, func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis("redis")
+			r.Limiter.Set(server)
+			c.fill(r)
+			server.Step(-store.MaxClockSkew / 2)
+			w := watch(r)
+			r.Want(name+": a look", w.during(func() { r.QuotaAt(w.Service) }), "Peek Look")
+			var wait time.Duration
+			refusal := w.during(func() { wait = r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota.RetryAfter() })
+			r.Want(name+": a refusal", refusal, "Take"+strings.Repeat(" Look", c.looks)+" Events Record")
+			const later = 200 * time.Millisecond
+			r.Sleep(later)
+			again := w.during(func() { r.WantWait(r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota, wait-later) })
+			r.Want(name+": another, by the rows that the process remembers", again, "Take")
+			r.Sleep(wait - later)
+			r.Want(name+": the next send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+		})
+	}
+}
+
+// A failure keeps its age on a limiter's clock that is ahead: an admitted send finds nothing to rewrite.
+func TestAnAdmittedSendFindsFailuresWhereTheyAre(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		server.Step(time.Hour)
+		r.Limiter.Set(server)
+		r.FailSends(1)
+		r.MailServer.Answer(nil)
+		w := watch(r)
+		r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+	})
+}
+
+// A bucket is rewritten once a second at most, but at once if a send is refused that the database would admit.
+func TestHowOftenABucketIsRewritten(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id := r.SendID(vtest.Ana)
+		r.Sleep(2 * time.Minute)
+		w := watch(r)
+		for _, want := range []string{"Peek Look Events Record", "Peek Look Events"} {
+			r.EmptyLimiter()
+			r.Want("a look", w.during(func() { r.QuotaAt(w.Service) }), want)
+		}
+		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
+		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour, []quota.Event{{ID: string(id[:]), At: time.Now()}}))
+		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Look Events Record Take Begin")
+		r.Want("histories that the limiter lacked", w.Rebuilder.Rebuilds(), 1)
+	})
+}
+
+// A send that is written after a look has read the rows is told, and stays in the limiter.
+func TestALookTellsASendThatCameMeanwhile(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.EmptyLimiter()
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Events" {
+				r.Limiter.Around(nil)
+				r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana), true)
+			}
+			return do()
+		})
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 3]", time.Second)
+		r.WantCounted("by the limiter", 2)
+	})
+}
+
+// So does an admitted send, on a limiter's clock that is ahead.
+func TestAnAdmittedSendTellsASendThatCameMeanwhile(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		server.Step(2 * time.Hour)
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		server.Flush()
+		log := &interrupted{DB: r.Store, afterBegin: func() { r.SendTo(vtest.Ana) }}
+		a := r.AskAt(r.ReplicaOn(log, r.MailServer, r.Carrier), vtest.AskFor(vtest.Ana), true)
+		r.WantQuota("the answer", a.Quota, "[2]", 0)
+		r.WantQuota("the limiter", r.Counted(), "[2]", 0)
+	})
+}
+
+// A failure that came meanwhile counts from its end, as one that the look has read.
+func TestALookTellsAFailureThatCameMeanwhile(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		r.FailSends(1)
+		r.EmptyLimiter()
+		r.MailServer.Answer(func(ctx context.Context) error {
+			time.Sleep(time.Second)
+			return vtest.NoMailbox(ctx)
+		})
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Events" {
+				r.Limiter.Around(nil)
+				r.SendTo(vtest.Ana, vtest.Waiting(10*time.Second))
+			}
+			return do()
+		})
+		r.QuotaAt(r.Svc)
+		r.Want("failures in the limiter", r.CountedFailures().Ages, time.Minute+time.Second)
+	})
+}
+
+// An event whose row does not count in the bucket is taken out of it.
+func TestWhatDoesNotCountInABucketIsTakenOut(t *testing.T) {
+	rejected := func(to string) func(*vtest.Rig) uuid.UUID {
+		return func(r *vtest.Rig) uuid.UUID {
+			r.MailServer.Answer(vtest.NoMailbox)
+			return r.SendID(to)
+		}
+	}
+	id := func(r *vtest.Rig, options ...vtest.Option) uuid.UUID {
+		return uuid.MustParse(r.SendTo(vtest.Ana, options...).View.Send.ID)
+	}
+	for name, c := range map[string]struct {
+		scope quota.Scope
+		send  func(*vtest.Rig) uuid.UUID
+	}{
+		"a send to another recipient": {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return r.SendID("bob@example.com") }},
+		"of another app":              {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return id(r, vtest.InApp("other")) }},
+		"for another purpose":         {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return id(r, vtest.For("login")) }},
+		"a refunded one":              {quota.Recipient, rejected(vtest.Ana)},
+		"a failure of another":        {quota.Failures, rejected("bob@example.com")},
+		"a send that did not fail":    {quota.Failures, func(r *vtest.Rig) uuid.UUID { return id(r) }},
+		"one that failed for its age": {quota.Failures, func(r *vtest.Rig) uuid.UUID {
+			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 450, "4.2.0"))
+			a := r.SendTo(vtest.Ana)
+			r.Cancel(a.View.ID)
+			r.Sleep(time.Minute)
+			r.Want("its state", r.Get(a.View.ID).Send.Status, store.Failed)
+			return uuid.MustParse(a.View.Send.ID)
+		}},
+		"a failure before a reset": {quota.Failures, func(r *vtest.Rig) uuid.UUID {
+			id := rejected(vtest.Ana)(r)
+			r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			return id
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+				id := c.send(r)
+				r.EmptyLimiter()
+				bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[c.scope]
+				r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: string(id[:]), At: time.Now()}}))
+				r.QuotaAt(r.Replica(r.MailServer))
+				events, _, err := r.Limiter.Events(r.Context(), bucket)
+				r.NoError(err)
+				r.Want("events of the bucket", len(events), 0)
+			})
+		})
+	}
+}
+
+// A process whose refund the limiter lost does not count that place, however slow the database was to admit the next send.
+func TestASlowDatabaseBringsNoRefundedPlaceBack(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		server.Flush()
+		slow := &interrupted{DB: r.Store}
+		s := r.ReplicaOn(slow, r.MailServer, r.Carrier)
+		r.AskAt(s, vtest.AskFor(vtest.Ana), false)
+		server.FailOver(2) // the refund and the database's history
+		r.Sleep(time.Minute)
+		slow.beforeBegin = func() { r.Sleep(3 * time.Second) }
+		for n := range 20_000 { // others meanwhile
+			r.NoError(s.Rebuilder.RefundLocal(r.Context(), fmt.Sprint(n), "other"))
+		}
+		r.WantQuota("a send", r.AskAt(s, vtest.AskFor(vtest.Ana), true).Quota, "[0 3 8]", time.Minute)
+	})
+}
+
+// silentLook is a database that answers no look.
+type silentLook struct{ *sqlitetest.DB }
+
+func (silentLook) Look(ctx context.Context, _ gate.Look) (gate.History, error) {
+	<-ctx.Done()
+	return gate.History{}, fault.Unavailable
+}
+
+// A refusal waits for the database no longer than any call does.
+func TestARefusalWaitsForASilentDatabase(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		began := time.Now()
+		_, err := r.ReplicaOn(silentLook{r.Store}, r.MailServer, r.Carrier).Send(r.Context(), vtest.AskFor(vtest.Ana))
+		r.WantError(err, fault.Unavailable)
+		r.Want("it took", time.Since(began), store.CallTimeout)
+	})
+}
+
+// A process that is slow to get an answer of the database uses it, but remembers no rows that it has changed meanwhile.
+func TestRowsThatComeLate(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		w := watch(r)
+		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
+		look := func(during func()) {
+			w.log.SetFault(func(method string) sqlitetest.Fault {
+				if method == "Look" {
+					w.calls = append(w.calls, method)
+					during()
+				}
+				return sqlitetest.None
+			})
+		}
+		refuse := func(what, want string) {
+			t.Helper()
+			r.Want(what, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
+		}
+		look(func() { time.Sleep(300 * time.Millisecond) })
+		refuse("late rows", "Take Look")
+		r.Sleep(time.Second - 600*time.Millisecond)
+		look(func() {
+			look(func() {})
+			r.NoError(w.Rebuilder.RefundLocal(r.Context(), "another", vtest.BucketsOf(w.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]))
+		})
+		refuse("rows that changed meanwhile", "Take Look Look")
+	})
+}
+
+// If a limiter that knows of more does not tell its events, the longer wait is told.
+func TestTheLongerWaitIsToldIfTheEventsAreNotRead(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		began := time.Now()
+		r.SendTo(vtest.Ana)
+		r.NoError(r.Store.SetBack(began))
+		r.Limiter.Around(vtest.Unreachable("Events"))
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 4 9]", time.Minute)
+	})
+}
+
+// Of more than 16 events the ages are not summed: then the waits tell whether the buckets differ.
+func TestManyEventsAreComparedByTheirWaits(t *testing.T) {
+	for limit, wait := range map[int]time.Duration{20: 0, 17: time.Hour - time.Minute} {
+		vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: limit, Window: time.Hour}), func(r *vtest.Rig) {
+			server := vtest.NewFakeRedis("redis")
+			r.Limiter.Set(server)
+			for range 17 {
+				r.SendTo(vtest.Ana)
+			}
+			r.Sleep(time.Minute)
+			server.Step(time.Minute)
+			w := watch(r)
+			for _, want := range []string{"Peek Look Events Record", "Peek Look"} {
+				r.Want("a look", w.during(func() { r.WantWait(r.QuotaAt(w.Service), wait) }), want)
+			}
+		})
+	}
+}
+
+// A process does not use rows that it has changed itself, or that were read for other purposes.
+func TestRowsAreForgotten(t *testing.T) {
+	const used, unused = "Take", "Take Look"
+	refuse := func(r *vtest.Rig, w *watched, what, want string, options ...vtest.Option) {
+		r.Helper()
+		r.Want(what, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana, options...), false) }), want)
+	}
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		w := watch(r)
+		r.Sleep(time.Second - time.Millisecond)
+		refuse(r, w, "a refusal", unused)
+		refuse(r, w, "another", used)
+		r.Sleep(time.Millisecond)
+		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
+		refuse(r, w, "after a send", unused)
+		refuse(r, w, "another", used)
+		terms := w.Terms()
+		terms.Purposes = maps.Clone(terms.Purposes)
+		p := terms.Purposes["default"]
+		p.Shares = []string{"default"}
+		terms.Purposes["default"] = p
+		w.Change(terms)
+		refuse(r, w, "after a change of what shares the bucket", unused)
+		refuse(r, w, "another", used)
+		p.Policy.Rules = slices.Clone(p.Policy.Rules)
+		p.Policy.Rules[1].Window = 2 * time.Hour
+		terms.Purposes = map[string]policy.Purpose{"default": p}
+		w.Change(terms)
+		refuse(r, w, "after a change of the longest window", unused)
+		refuse(r, w, "another", used)
+		r.Sleep(250 * time.Millisecond)
+		refuse(r, w, "later", unused)
+	})
+	full := func(s *vtest.Settings) {
+		vtest.BoundFailures(s)
+		for _, p := range s.Purposes {
+			p.Policy.Rules[0].Limit = 1
+		}
+	}
+	vtest.InBubbleWith(t, full, func(r *vtest.Rig) {
+		w := watch(r)
+		const unused = unused + " Look" // a statement for the failures
+		r.AskAt(w.Service, vtest.AskFor(vtest.Ana, vtest.For("login")), true)
+		r.Sleep(time.Millisecond)
+		refuse(r, w, "a refusal", unused, vtest.For("login"))
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
+		r.Sleep(time.Millisecond)
+		refuse(r, w, "after a failure for another purpose", unused, vtest.For("login"))
+		terms := w.Terms()
+		terms.Purposes = maps.Clone(terms.Purposes)
+		p := terms.Purposes["default"]
+		p.Policy.Rules = slices.Clone(p.Policy.Rules)
+		p.Policy.Rules[1].Window = 2 * 24 * time.Hour
+		terms.Purposes["default"] = p
+		w.Change(terms)
+		refuse(r, w, "after a change of the longest window", unused, vtest.For("login"))
+	})
 }
