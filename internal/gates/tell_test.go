@@ -846,7 +846,7 @@ func TestRowsThatComeLate(t *testing.T) {
 		w := watch(r)
 		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
 		look := func(during func()) {
-			w.log.SetFault(func(method string) sqlitetest.Fault {
+			w.log.SetHook(func(_ context.Context, method string, _ sqlitetest.Stage) sqlitetest.Fault {
 				if method == "Look" {
 					w.calls = append(w.calls, method)
 					during()
