@@ -328,6 +328,17 @@ func TestRecord(t *testing.T) {
 	})
 }
 
+// A record, too, sets events from the future to now: those that it adds, and those that lie there since the clock was set back.
+func TestWhatIsRecordedFromTheFutureCountsFromNow(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("taken", perHour)
+		w.pass(-time.Minute)
+		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"ahead", w.now.Add(5 * time.Second)}}))
+		w.pass(2 * time.Second)
+		same(t, "ages", w.peek(perHour).Rules[0].Ages, 4*time.Second)
+	})
+}
+
 // A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
 // added, and if the clock steps back before another ID is refunded or the bucket is read.
 func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {

@@ -378,6 +378,8 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		admitted = append(admitted, take("d"))
 		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
+		limiter.Around(vtest.Unreachable("Events"))
+		servertest.Same(t, "a reset whose events are unknown", errors.Is(g.Reset(t.Context(), "a"), quota.ErrUnavailable), true)
 		limiter.Around(vtest.Unreachable())
 		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
 	})

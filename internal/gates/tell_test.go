@@ -665,16 +665,35 @@ func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
 	}
 }
 
-// A failure keeps its age on a limiter's clock that is ahead: an admitted send finds nothing to rewrite.
-func TestAnAdmittedSendFindsFailuresWhereTheyAre(t *testing.T) {
+// A failure keeps its age on a limiter's clock that is ahead. An admitted send finds nothing to rewrite, also if the clocks differ by half a
+// second.
+func TestAnAdmittedSendRewritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
 		server.Step(time.Hour)
 		r.Limiter.Set(server)
-		r.FailSends(1)
+		r.MailServer.Answer(vtest.NoMailbox)
+		r.SendTo(vtest.Ana)
 		r.MailServer.Answer(nil)
+		r.Sleep(time.Minute)
+		r.Want("the failure's age", r.CountedFailures().Ages, time.Minute)
 		w := watch(r)
-		r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+		send := func() string { return w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }) }
+		r.Want("calls", send(), "Take Begin")
+		server.Step(store.MaxClockSkew / 2)
+		r.Want("calls after a step of half a second", send(), "Take Begin")
+	})
+	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.LoseLimiter()
+		r.SendTo(vtest.Ana)
+		r.Sleep(2 * time.Second)
+		r.Limiter.Around(nil)
+		r.Sleep(10 * time.Second)
+		server.Step(store.MaxClockSkew / 2)
+		w := watch(r)
+		r.Want("calls after a send without the limiter", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
 	})
 }
 
@@ -840,6 +859,34 @@ func TestARefusalWaitsForASilentDatabase(t *testing.T) {
 	})
 }
 
+// An ID that is counted again after its refund counts.
+func TestARefundedIDThatIsCountedAgainIsTold(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		id := uuid.NewString()[:16]
+		r.NoError(r.Svc.Rebuilder.RefundLocal(r.Context(), id))
+		r.Sleep(time.Second)
+		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
+		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour, []quota.Event{{ID: id, At: time.Now()}}))
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0 4 9]", time.Minute)
+	})
+}
+
+// What was reset does not come back with a limiter that loses the reset, also if the database has lost the row.
+func TestWhatWasResetStaysAway(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		began := time.Now()
+		r.SendTo(vtest.Ana)
+		r.Sleep(time.Second)
+		r.NoError(r.Store.SetBack(began))
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		server.FailOver(1)
+		r.WantCounted("after the failover", 1)
+		r.WantQuota("a look", r.QuotaAt(r.Svc), "[1 5 10]", 0)
+	})
+}
+
 // A process that is slow to get an answer of the database uses it, but remembers no rows that it has changed meanwhile.
 func TestRowsThatComeLate(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
@@ -915,6 +962,10 @@ func TestRowsAreForgotten(t *testing.T) {
 		r.Sleep(time.Millisecond)
 		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
 		refuse(r, w, "after a send", unused)
+		refuse(r, w, "another", used)
+		r.NoError(w.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.SendTo(vtest.Ana)
+		refuse(r, w, "after a reset", unused)
 		refuse(r, w, "another", used)
 		terms := w.Terms()
 		terms.Purposes = maps.Clone(terms.Purposes)
