@@ -226,6 +226,13 @@ func TestAgesAreThoseOfTheCountedEvents(t *testing.T) {
 				same(t, fmt.Sprintf("of %d events", n+1), d.Rules[0].Ages, want)
 			}
 		}
+		w.pass(time.Minute)
+		for n := range time.Duration(4) {
+			if got := w.take(rules...).Rules[1].Ages; got != Unsummed { // Redis does not sum a part of many
+				same(t, "of some among many", got, n*(n+1)/2*time.Second)
+			}
+			w.pass(time.Second)
+		}
 		w.flush()
 		w.take(rules...)
 		w.pass(time.Minute)

@@ -149,6 +149,11 @@ func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
 			t.Errorf("%v: %+v, %v", reply, d, err)
 		}
 	}
+	for _, reply = range []any{int64(1), list(), list(1, 5), []any{"5", "id"}, []any{"x"}, []any{"5", "id", "x"}} {
+		if events, _, err := limiter.Events(t.Context(), "bucket"); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("events of %v: %v, %v", reply, events, err)
+		}
+	}
 	reply = list(1, 5, 1, 5, 5, 0)
 	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 	must(t, err)

@@ -101,6 +101,7 @@ func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	same(t, "clock", d.Clock, "process")
 	same(t, "instant in whole µs of UTC", d.At, time.Date(2026, 1, 2, 2, 4, 5, 6_000, time.UTC))
 	must(t, m.Reset(t.Context(), ann()))
+	must(t, third(m.Events(t.Context(), ann())))
 	n, _ := (&world{t: t, Limiter: m}).kept()
 	same(t, "buckets", n, 0)
 }

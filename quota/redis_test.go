@@ -103,6 +103,20 @@ func second[T any](_ T, err error) error { return err }
 
 func third[T, U any](_ T, _ U, err error) error { return err }
 
+// A long history is recorded in steps, between which other callers get their turn.
+func TestALongHistoryIsRecordedInSteps(t *testing.T) {
+	limiter, client := real(t)
+	patient(limiter)
+	events := make([]Event, stepEvents+1)
+	for i := range events {
+		events[i] = Event{fmt.Sprint(i), time.Now()}
+	}
+	must(t, limiter.Record(t.Context(), ann(), time.Hour, events[:1])) // the script is known
+	calls := evalshas(t, client)
+	must(t, limiter.Record(t.Context(), ann(), time.Hour, events))
+	same(t, "steps", evalshas(t, client)-calls, 2)
+}
+
 // lossyConn is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
 type lossyConn struct {
 	net.Conn

@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
+	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -537,6 +538,11 @@ func TestASendMeasuresTheClocks(t *testing.T) {
 		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
 		r.Want("how far the limiter is ahead", r.Svc.Rebuilder.ClocksApart(), time.Hour)
+		r.FailStore(sqlitetest.Down, "Begin")
+		blind := r.Replica(r.MailServer)
+		r.WantError(vtest.Err(blind.Send(r.Context(), vtest.AskFor("bob@example.com"))), fault.Unavailable)
+		r.Want("without the database's clock", blind.Rebuilder.ClocksApart(), time.Duration(0))
+		r.MendStore()
 		s := r.ReplicaOn(&interrupted{DB: r.Store, afterBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
 		r.QuotaAt(s)
 		r.Want("after a look", s.Rebuilder.ClocksApart(), time.Hour)
@@ -554,7 +560,7 @@ func TestARefusalByTheLogHasItsInstant(t *testing.T) {
 			return func(_ context.Context, call string, do func() error) error {
 				if call == "Events" {
 					r.Limiter.Around(nil)
-					server.Step(-time.Hour)
+					server.Step(-2 * store.MaxClockSkew)
 				}
 				return do()
 			}
@@ -694,6 +700,66 @@ func TestAnAdmittedSendRewritesNothing(t *testing.T) {
 		server.Step(store.MaxClockSkew / 2)
 		w := watch(r)
 		r.Want("calls after a send without the limiter", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+	})
+}
+
+// An event that counts from the database's instant, since the limiter's clock was set back, stays where it was rewritten.
+func TestWhatWasRewrittenIsNotRewrittenForHalfASecond(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		w := watch(r)
+		for _, c := range []struct {
+			step time.Duration
+			want string
+		}{{-30 * time.Second, "Peek Look Events Record"}, {store.MaxClockSkew / 2, "Peek Look"}} {
+			server.Step(c.step)
+			r.Want("a look", w.during(func() { r.QuotaAt(w.Service) }), c.want)
+			r.Sleep(gates.RewriteEvery)
+		}
+	})
+}
+
+// What has left by the database's clock is taken out of a limiter whose clock was set back, so that its place is free.
+func TestWhatHasLeftByTheLogIsTakenOut(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour}), func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		server.Step(-10 * time.Minute)
+		r.Sleep(time.Hour)
+		r.SendTo(vtest.Ana)
+	})
+}
+
+// A browser is told the wait by its own sends exactly, however slow the database is to tell them.
+func TestASlowLookTellsOwnSends(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
+		r.Sleep(17 * time.Second)
+		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
+		r.Sleep(9 * time.Minute)
+		s := r.ReplicaOn(&lateLook{r.Store, 3 * time.Second}, r.MailServer, r.Carrier)
+		a := r.AskAt(s, vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID)), true)
+		r.WantWait(a.Quota, time.Hour-9*time.Minute)
+	})
+}
+
+// A limiter is filled also if a purpose has no rule on the recipient.
+func TestRebuildWithoutARuleOnTheRecipient(t *testing.T) {
+	without := func(s *vtest.Settings) {
+		vtest.BoundFailures(s)
+		p := s.Purposes["login"]
+		p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Failures)
+		s.Purposes["login"] = p
+	}
+	vtest.InBubbleWith(t, without, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana, vtest.For("login"))
+		r.SendTo(vtest.Ana)
+		r.EmptyLimiter()
+		r.Rebuild()
+		r.Want("counted", r.Counted().Rules[0].Used, 1)
 	})
 }
 
