@@ -597,7 +597,7 @@ type lateLook struct {
 }
 
 func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
-	time.Sleep(l.late)
+	<-time.After(l.late)
 	return l.DB.Look(ctx, look)
 }
 
@@ -820,7 +820,7 @@ func TestALookTellsAFailureThatCameMeanwhile(t *testing.T) {
 		r.FailSends(1)
 		r.EmptyLimiter()
 		r.MailServer.Answer(func(ctx context.Context) error {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			return vtest.NoMailbox(ctx)
 		})
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -971,7 +971,7 @@ func TestRowsThatComeLate(t *testing.T) {
 			t.Helper()
 			r.Want(what, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
 		}
-		look(func() { time.Sleep(300 * time.Millisecond) })
+		look(func() { <-time.After(300 * time.Millisecond) })
 		refuse("late rows", "Take Look")
 		r.Sleep(time.Second - 600*time.Millisecond)
 		look(func() {
