@@ -28,8 +28,8 @@ func TestRedisAway(t *testing.T) {
 	s := apptest.OnRealParts(t).Policy(three).Start(2)
 	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
 	s.Redis.Stop()
-	s.Admits(1, 60, apptest.Ana)
-	s.Admits(0, 20, "before@example.com")
+	s.Admits(1, 20, apptest.Ana) // one after the other, since the database alone decides: on a busy machine each takes a while
+	s.Admits(0, 10, "before@example.com")
 	told := s.Ask(1, apptest.Ana)
 	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
 	s.AwaitMail(apptest.Ana, 1)
