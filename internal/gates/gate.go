@@ -52,6 +52,9 @@ const (
 // TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest changes it, before anything runs.
 var TakeTimeout = 2 * time.Second
 
+// betweenGates returns a duration that exceeds the time from a send's Take to the end of its Begin.
+func betweenGates() time.Duration { return TakeTimeout + store.CallTimeout + 3*time.Second }
+
 // Gate decides sends and other events. While the limiter is unavailable, the database decides the recipient's rules alone, exactly; this
 // process decides the other scopes, from all events that it admitted. Safe for concurrent use.
 type Gate struct {

@@ -324,6 +324,7 @@ func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Deci
 	ahead := g.clocks.ahead()
 	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
 	version := g.rows.version(s)
+	undecided := false
 	var changes []change
 	for _, scope := range scopes {
 		asked := g.now()
@@ -340,7 +341,7 @@ func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Deci
 		if err != nil {
 			return nil, err
 		}
-		all[scope] = only
+		all[scope], undecided = only, undecided || c.undecided
 		c.bucket, c.keep = buckets[scope], keep
 		changes = append(changes, c)
 	}
@@ -352,7 +353,9 @@ func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Deci
 			}
 		}
 	}
-	g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+	if !undecided {
+		g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+	}
 	return all, nil
 }
 
@@ -363,6 +366,8 @@ type change struct {
 	lacks  bool          // the bucket lacked one of the events
 	set    []quota.Event // events whose instants are set, all of the database's; none if all are there
 	gone   []string      // IDs that are taken out
+	// undecided: one of the events is of a send that may be between the gates. If the database refuses it, it is refunded a moment later.
+	undecided bool
 }
 
 func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
@@ -403,6 +408,7 @@ func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope,
 			c.gone = append(c.gone, id)
 		default:
 			only = append(only, quota.Event{ID: id, At: at})
+			c.undecided = c.undecided || f.at.Sub(at) < betweenGates()
 		}
 	}
 	return c, only, nil

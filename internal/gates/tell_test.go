@@ -472,7 +472,7 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 			sent := time.Now()
 			_, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			r.NoError(err)
-			r.Sleep(time.Second)
+			r.Sleep(10 * time.Second) // the send is no longer between the gates
 			if only {
 				r.NoError(r.Store.SetBack(sent))
 			}
@@ -1074,5 +1074,23 @@ func TestRowsAreForgotten(t *testing.T) {
 		terms.Purposes["default"] = p
 		w.Change(terms)
 		refuse(r, w, "after a change of the longest window", unused, vtest.For("login"))
+	})
+}
+
+// A send that the limiter admitted after it lost its data, and that the database has not refused yet, may be told to a request beside it; but
+// not to one that comes after its refusal.
+func TestASendBetweenTheGatesIsNotRemembered(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		other := r.Replica(r.MailServer)
+		r.SendTo(vtest.Ana)
+		r.Sleep(500 * time.Millisecond)
+		r.EmptyLimiter()
+		s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
+			r.AskAt(other, vtest.AskFor(vtest.Ana), false)
+			r.Sleep(100 * time.Millisecond)
+		}}, r.MailServer, r.Carrier)
+		r.AskAt(s, vtest.AskFor(vtest.Ana), false)
+		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
+		r.WantQuota("after the refusal by the database", a.Quota, "[0 4]", 400*time.Millisecond)
 	})
 }

@@ -121,8 +121,11 @@ type answer struct {
 // outcome is the state of a send as an answer tells it.
 type outcome struct {
 	ID, Status, Reason string
-	At                 time.Time // when it was taken; in lists alone
+	At                 time.Time // when it was written; in lists alone
 }
+
+// written is how long before it was written a send may have been taken: if longer, the database counts it from when it was written.
+const written = time.Second
 
 func (o outcome) final() bool {
 	return o.Status == "sent" || o.Status == "failed" || o.Status == "unknown"
@@ -267,7 +270,10 @@ func (j *judge) collect() {
 					s.failed = q.End
 				}
 				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {
-					s.from, s.to = o.At, o.At
+					s.to = o.At
+					if taken := o.At.Add(-written); taken.After(s.from) {
+						s.from = taken
+					}
 				}
 			}
 		}

@@ -124,6 +124,19 @@ func rebuilt() *run {
 	return r
 }
 
+// unanswered is an ordinary run with a send whose answer was lost and whose row was written some time after the request, and another send
+// a minute after the request.
+func unanswered(written time.Duration) *run {
+	r := ordinary()
+	lost := 2 * time.Hour
+	r.add(history.Send, lost, 0, "").End = r.start.Add(lost + 2*time.Second)
+	r.mail(9, lost+3*time.Second, "333333")
+	r.send(5, lost+time.Minute)
+	r.add(history.Look, 3*time.Hour, 200, fmt.Sprintf(`{"sends":[{"id":"s9","status":"sent","at":%q},{"id":"s5","status":"sent"}]}`,
+		r.start.Add(lost+written).Format(time.RFC3339Nano)))
+	return r
+}
+
 func TestCorrectHistoriesPass(t *testing.T) {
 	for name, r := range map[string]*run{
 		"ordinary": ordinary(),
@@ -150,6 +163,7 @@ func TestCorrectHistoriesPass(t *testing.T) {
 			r.mail(9, 2*time.Hour+time.Minute, "333333")
 			return r
 		}(),
+		"a send whose answer is lost is written late": unanswered(900 * time.Millisecond),
 		"a stalled limiter counts a send late": func() *run {
 			r := stalled()
 			r.refuse(time.Hour+60200*time.Millisecond, 300*time.Millisecond)
@@ -193,15 +207,16 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.add(history.Send, time.Hour+3*time.Second, 0, "")
 			r.mail(9, time.Hour+5*time.Second, "333333")
 		}},
-		"no message":                         {history.Lost, func(r *run) { r.Messages = r.Messages[1:] }},
-		"no message and no outcome":          {history.Lost, func(r *run) { r.send(5, 2*time.Hour); r.Messages = r.Messages[:4] }},
-		"called failed, and it came":         {history.Lost, func(r *run) { r.outcomes(3*time.Hour, "sent", "failed") }},
-		"the same message twice":             {history.Doubled, func(r *run) { r.mail(1, 3*time.Second, "111111") }},
-		"a double that has another code":     {history.Doubled, func(r *run) { r.Crashes = []time.Time{r.start.Add(time.Second)}; r.mail(1, 3*time.Second, "222222") }},
-		"a message that no request asked":    {history.Doubled, func(r *run) { r.mail(9, 2*time.Hour, "333333") }},
-		"one key, two sends":                 {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
-		"waited as told, and refused":        {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
-		"told that it may send, and refused": {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
+		"a send after one whose answer is lost": {history.OverPolicy, func(r *run) { *r = *unanswered(1100 * time.Millisecond) }},
+		"no message":                            {history.Lost, func(r *run) { r.Messages = r.Messages[1:] }},
+		"no message and no outcome":             {history.Lost, func(r *run) { r.send(5, 2*time.Hour); r.Messages = r.Messages[:4] }},
+		"called failed, and it came":            {history.Lost, func(r *run) { r.outcomes(3*time.Hour, "sent", "failed") }},
+		"the same message twice":                {history.Doubled, func(r *run) { r.mail(1, 3*time.Second, "111111") }},
+		"a double that has another code":        {history.Doubled, func(r *run) { r.Crashes = []time.Time{r.start.Add(time.Second)}; r.mail(1, 3*time.Second, "222222") }},
+		"a message that no request asked":       {history.Doubled, func(r *run) { r.mail(9, 2*time.Hour, "333333") }},
+		"one key, two sends":                    {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
+		"waited as told, and refused":           {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
+		"told that it may send, and refused":    {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
 		"refused for longer than a slow send": {history.Untrue, func(r *run) {
 			*r = *slow()
 			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)

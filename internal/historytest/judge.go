@@ -28,16 +28,16 @@ func (j *judge) overPolicy() {
 		j.judged[OverPolicy] += len(sends)
 		for _, rule := range j.Rules {
 			for _, last := range sends {
-				n := 0
+				n, inside := 0, ""
 				for _, s := range sends {
 					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" &&
 						!j.resetBetween(recipient, s.from, last.to) {
 						n++
+						inside += fmt.Sprintf(" %s (%s to %s, answered %t, %s)", s.id, stamp(s.from), stamp(s.to), s.answered, s.outcome.Status)
 					}
 				}
 				if n > rule.Limit {
-					j.broke(OverPolicy, "%s got %d sends within %v, the last %s; the rule %s admits %d", recipient, n, rule.Window, last.id,
-						rule.Name, rule.Limit)
+					j.broke(OverPolicy, "%s got %d sends within %v:%s; the rule %s admits %d", recipient, n, rule.Window, inside, rule.Name, rule.Limit)
 				}
 			}
 		}

@@ -92,21 +92,21 @@ type neverSettles struct{ verificationtest.Log }
 
 func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
-// One seed gives one course of events, to the nanosecond. Freezes are left out: a process that wakes has several timers ready, and select
-// chooses among them at random.
+// One seed gives one course of events. What happens within a millisecond is compared in any order: requests that share a statement get
+// their answers at one instant. Freezes are left out: a process that wakes has several timers ready, and select chooses among them at random.
 func TestSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		p := simulate.NewPlan(seed, 0)
 		p.Events = slices.DeleteFunc(p.Events, func(e simulate.Event) bool { return e.Kind == simulate.Freeze })
-		first := simulate.Run(t, p, simulate.Options{Trace: true})
+		run := func() []string {
+			return slices.Sorted(slices.Values(simulate.Run(t, p, simulate.Options{Trace: true}).Trace))
+		}
+		first := run()
 		for range 2 {
-			next := simulate.Run(t, p, simulate.Options{Trace: true})
-			if slices.Equal(next.Trace, first.Trace) {
-				continue
-			}
-			for i, line := range first.Trace {
-				if i >= len(next.Trace) || next.Trace[i] != line {
-					t.Errorf("seed %d differs at step %d of %d:\n%s\n%s", seed, i, len(first.Trace), line, next.Trace[min(i, len(next.Trace)-1)])
+			next := run()
+			for i, line := range first {
+				if i >= len(next) || next[i] != line {
+					t.Errorf("seed %d differs at step %d of %d:\n%s\n%s", seed, i, len(first), line, next[min(i, len(next)-1)])
 					break
 				}
 			}
