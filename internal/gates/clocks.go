@@ -56,6 +56,13 @@ func (c *clocks) ahead() time.Duration {
 	return c.limiter.ahead - c.log.ahead
 }
 
+// database returns the time by the database's clock, once readLog was called.
+func (c *clocks) database() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.start.Add(c.now().Sub(c.start) + c.log.ahead)
+}
+
 // set reports whether the limiter's clock was set since ahead returned by.
 func (c *clocks) set(by time.Duration) bool {
 	return (c.ahead() - by).Abs() > store.MaxClockSkew/2

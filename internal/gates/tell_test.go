@@ -593,12 +593,14 @@ func TestALookTellsFailuresAlone(t *testing.T) {
 // lateLook is a database that begins a look so late.
 type lateLook struct {
 	*sqlitetest.DB
-	late time.Duration
+	late, after time.Duration // before the database reads its clock, and after that
 }
 
 func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
 	<-time.After(l.late)
-	return l.DB.Look(ctx, look)
+	h, err := l.DB.Look(ctx, look)
+	<-time.After(l.after)
+	return h, err
 }
 
 // A database that is slow to begin a look, or by no more than a second to begin a send, moves no event of the limiter.
@@ -624,7 +626,9 @@ func TestASlowDatabaseMovesNothing(t *testing.T) {
 		r.WantQuota("a look", d, "[0 4 9 0]", 47*time.Second)
 		r.WantLine("the waits of a rule that let go meanwhile", "0s 0s", d.Rules[3].ResetAfter, d.Rules[3].RetryAfter)
 		r.Want("its age", time.Since(d.At), time.Duration(0))
-		r.Want("calls", calls, []string{"Take", "Peek", "Peek"})
+		l.late, l.after = 0, 3*time.Second
+		r.WantQuota("a look whose answer is late", r.QuotaAt(s), "[0 4 9 1]", 44*time.Second)
+		r.Want("calls", calls, []string{"Take", "Peek", "Peek", "Peek"})
 	})
 }
 
@@ -740,7 +744,7 @@ func TestASlowLookTellsOwnSends(t *testing.T) {
 		r.Sleep(17 * time.Second)
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		r.Sleep(9 * time.Minute)
-		s := r.ReplicaOn(&lateLook{r.Store, 3 * time.Second}, r.MailServer, r.Carrier)
+		s := r.ReplicaOn(&lateLook{DB: r.Store, late: 3 * time.Second}, r.MailServer, r.Carrier)
 		a := r.AskAt(s, vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID)), true)
 		r.WantWait(a.Quota, time.Hour-9*time.Minute)
 	})

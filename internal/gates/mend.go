@@ -1,0 +1,185 @@
+package gates
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// mend compares the events of the limiter's buckets of these scopes with the database's, rewrites the buckets, and returns the events that
+// only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas with different files do not write against each
+// other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. Errors: errClockSet,
+// quota.ErrUnavailable, or of the database.
+func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+	map[quota.Scope][]quota.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	ahead := g.clocks.ahead()
+	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
+	version := g.rows.version(s)
+	undecided := false
+	var changes []change
+	for _, scope := range scopes {
+		asked := g.now()
+		limited, now, err := g.shared.Events(ctx, buckets[scope])
+		if err != nil {
+			return nil, err
+		}
+		g.clocks.readLimiter(now, asked)
+		if g.clocks.set(ahead) {
+			return nil, errClockSet
+		}
+		keep := g.keepOf(s, scope)
+		c, only, err := g.compare(ctx, s, scope, d.Clock, f, limited, keep)
+		if err != nil {
+			return nil, err
+		}
+		all[scope], undecided = only, undecided || c.undecided
+		c.bucket, c.keep = buckets[scope], keep
+		changes = append(changes, c)
+	}
+	opens := refused && withStates(s, d, quota.Evaluate(f.rules, merge(f.events, all), f.at).Rules).Allowed()
+	for _, c := range changes {
+		if c.needed() && (g.rewrites.may(c.bucket, g.now()) || opens || f.overrule) {
+			if err := g.rewrite(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !undecided {
+		g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+	}
+	return all, nil
+}
+
+// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share the bucket of failures.
+func (g *Gate) keepOf(s policy.Subject, scope quota.Scope) time.Duration {
+	if scope == quota.Failures {
+		return g.policy.Get().FailureWindow()
+	}
+	return s.Purpose.LongestRecipientWindow()
+}
+
+// change is what to change in a bucket of the limiter.
+type change struct {
+	bucket string
+	keep   time.Duration
+	lacks  bool          // the bucket lacked one of the events
+	set    []quota.Event // events whose instants are set, all of the database's; none if all are there
+	gone   []string      // IDs that are taken out
+	// undecided: one of the events is of a send that may be between the gates. If the database refuses it, it is refunded a moment later.
+	undecided bool
+}
+
+func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
+
+// compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
+// event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
+// Error: of the database.
+func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+	keep time.Duration) (c change, only []quota.Event, err error) {
+	there := map[string]time.Time{}
+	for _, e := range limited {
+		there[e.ID] = e.At
+	}
+	for _, e := range f.events[scope] {
+		at, has := there[e.ID]
+		c.lacks = c.lacks || !has
+		if !has || at != e.At {
+			c.set = append(c.set, e)
+		}
+		delete(there, e.ID)
+	}
+	maps.DeleteFunc(there, func(_ string, at time.Time) bool { return f.at.Sub(at) >= keep })
+	rows, err := g.rowsOf(ctx, there)
+	if err != nil {
+		return c, nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(there)) {
+		at := there[id]
+		row, written := rows[id]
+		switch {
+		case written && countsHere(s, scope, row):
+			e := g.eventOf(row, scope, clock, f, keep)
+			c.set, only = append(c.set, e...), append(only, e...)
+			if len(e) == 0 { // by the database's clock it counts no more
+				c.gone = append(c.gone, id)
+			}
+		case written, g.refunded.before(id, f.heard.Add(at.Sub(f.at))):
+			c.gone = append(c.gone, id)
+		default:
+			only = append(only, quota.Event{ID: id, At: at})
+			c.undecided = c.undecided || f.at.Sub(at) < betweenGates()
+		}
+	}
+	return c, only, nil
+}
+
+// rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of the database.
+func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
+	rows := map[string]store.Send{}
+	var ids []uuid.UUID
+	for id := range events {
+		if u, err := uuid.FromBytes([]byte(id)); err == nil {
+			ids = append(ids, u)
+		}
+	}
+	if len(ids) == 0 {
+		return rows, nil
+	}
+	all, err := g.log.SendsByID(ctx, ids)
+	for _, row := range all {
+		rows[string(row.ID[:])] = row
+	}
+	return rows, err
+}
+
+// countsHere reports whether the database counts a row in the subject's bucket of a scope.
+func countsHere(s policy.Subject, scope quota.Scope, row store.Send) bool {
+	if row.App != s.App || row.Channel != s.Channel || row.Recipient != s.Recipient {
+		return false
+	}
+	if scope == quota.Failures {
+		return row.Status == store.Failed && store.CountsAsRejected(row.Reason) && !row.Forgiven
+	}
+	return row.Counts && slices.Contains(s.Purpose.Shares, row.Purpose)
+}
+
+// eventOf returns a counted row as an event on the clock of f.at; none if it is older than keep.
+func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
+	now := f.at.Add(-g.ClocksApart()) // on the database's clock
+	if f.history != nil {
+		now = f.history.Now
+	}
+	counted := gate.CountedSend{ID: row.ID, Clock: row.Clock, TakenAt: row.TakenAt, LoggedAt: row.LoggedAt}
+	if scope == quota.Failures {
+		counted = gate.CountedSend{ID: row.ID, LoggedAt: row.FinishedAt}
+	}
+	return gate.EventsBefore([]gate.CountedSend{counted}, keep, clock, f.at, now)
+}
+
+// rewrite changes a bucket of the limiter. Error: of the limiter.
+func (g *Gate) rewrite(ctx context.Context, c change) error {
+	if c.lacks {
+		g.countRebuild()
+	}
+	if err := g.shared.Record(ctx, c.bucket, c.keep, c.set); err != nil {
+		return fmt.Errorf("recording %d events: %w", len(c.set), err)
+	}
+	for _, id := range c.gone {
+		if err := g.shared.Refund(ctx, id, c.bucket); err != nil {
+			return fmt.Errorf("taking out an event: %w", err)
+		}
+	}
+	return nil
+}
