@@ -302,11 +302,15 @@ func (g *Gate) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bo
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()
 }
 
-// merge returns the events of the database and those that only the limiter has.
+// merge returns the events of the database and those that only the limiter has. Remembered ones may be in the database by now.
 func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
 	merged := maps.Clone(events)
 	for scope, some := range only {
-		merged[scope] = slices.Concat(events[scope], some)
+		for _, e := range some {
+			if !slices.ContainsFunc(events[scope], func(known quota.Event) bool { return known.ID == e.ID }) {
+				merged[scope] = append(slices.Clip(merged[scope]), e)
+			}
+		}
 	}
 	return merged
 }

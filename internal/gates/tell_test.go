@@ -1098,3 +1098,19 @@ func TestASendBetweenTheGatesIsNotRemembered(t *testing.T) {
 		r.WantQuota("after the refusal by the database", a.Quota, "[0 4]", 400*time.Millisecond)
 	})
 }
+
+// A send of another replica that a refusal looked up by its ID, since the remembered rows lacked it, counts once when the rows are read again.
+func TestASendOfAnotherReplicaCountsOnce(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		other, began := r.Replica(r.MailServer), time.Now()
+		r.SendTo(vtest.Ana)
+		r.Sleep(900 * time.Millisecond)
+		r.AskAt(other, vtest.AskFor(vtest.Ana), false)
+		r.Sleep(100 * time.Millisecond)
+		r.SendTo(vtest.Ana)
+		for range 5 {
+			r.Sleep(50 * time.Millisecond)
+			r.WantQuota("a refusal", r.AskAt(other, vtest.AskFor(vtest.Ana), false).Quota, "[0 3]", 2*time.Second-time.Since(began))
+		}
+	})
+}
