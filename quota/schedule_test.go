@@ -278,7 +278,8 @@ var steps = flag.Int("quota.steps", 2_500, "steps of the random schedule")
 
 // TestRandomScheduleOfManySteps compares every limiter with the naive model.
 func TestRandomScheduleOfManySteps(t *testing.T) {
-	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t), clusterWorld(t))
+	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t), sentinelWorld(t),
+		clusterWorld(t))
 	for i := range *steps {
 		if s.step(); t.Failed() {
 			t.Fatalf("step %d", i)

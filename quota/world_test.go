@@ -86,6 +86,12 @@ func redisWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, shared
 
 func clusterWorld(t *testing.T) *world { return scriptWorld(t, newClient(t, sharedCluster(t))) }
 
+// sentinelWorld is a primary with a replica, whose address a Sentinel tells.
+func sentinelWorld(t *testing.T) *world {
+	primary, _, _ := replicated(t)
+	return scriptWorld(t, newClient(t, servertest.Sentinel(t, primary.Addr()).URL()))
+}
+
 // scriptWorld runs the scripts of production with the test's clock, which is an argument of each script: on a cluster, no key is on
 // every node.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
