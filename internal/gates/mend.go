@@ -20,7 +20,7 @@ import (
 // only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas with different files do not write against each
 // other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. Errors: errClockSet,
 // quota.ErrUnavailable, or of the database.
-func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
 	map[quota.Scope][]quota.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
@@ -63,7 +63,7 @@ func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Deci
 }
 
 // keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share the bucket of failures.
-func (g *Gate) keepOf(s policy.Subject, scope quota.Scope) time.Duration {
+func (g *Gates) keepOf(s policy.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
 	}
@@ -86,7 +86,7 @@ func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
 // compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
 // event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
 // Error: of the database.
-func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+func (g *Gates) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
 	keep time.Duration) (c change, only []quota.Event, err error) {
 	there := map[string]time.Time{}
 	for _, e := range limited {
@@ -126,7 +126,7 @@ func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope,
 }
 
 // rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of the database.
-func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
+func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
 	rows := map[string]store.Send{}
 	var ids []uuid.UUID
 	for id := range events {
@@ -137,7 +137,7 @@ func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[str
 	if len(ids) == 0 {
 		return rows, nil
 	}
-	all, err := g.log.SendsByID(ctx, ids)
+	all, err := g.db.SendsByID(ctx, ids)
 	for _, row := range all {
 		rows[string(row.ID[:])] = row
 	}
@@ -156,7 +156,7 @@ func countsHere(s policy.Subject, scope quota.Scope, row store.Send) bool {
 }
 
 // eventOf returns a counted row as an event on the clock of f.at; none if it is older than keep.
-func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
+func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {
 		now = f.history.Now
@@ -169,7 +169,7 @@ func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts,
 }
 
 // rewrite changes a bucket of the limiter. Error: of the limiter.
-func (g *Gate) rewrite(ctx context.Context, c change) error {
+func (g *Gates) rewrite(ctx context.Context, c change) error {
 	if c.lacks {
 		g.countRebuild()
 	}
