@@ -86,7 +86,9 @@ func (r *policyRule) Check(p *document.Mapping) {
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := sourceOf(p).bounded
 	checkReserve(p, r.Reserve, r.Limit)
-	r.completeReserve()
+	if r.countsMany() {
+		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
+	}
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
 		p.AddMistake("name", "is the name of the rule with scope failures")
@@ -122,14 +124,10 @@ func defaultReserve[N int | int64](limit N) N {
 	return max(1, limit/5)
 }
 
-// completeReserve sets the reserve of a rule to its default, if none is given. A rule on recipients keeps none, since its policy says what
-// each person gets; those on a client's address or network are one client's own.
-func (r *policyRule) completeReserve() {
-	switch r.Scope {
-	case quota.Recipient, quota.IP, quota.Network, quota.Failures:
-		return
-	}
-	r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
+// countsMany reports whether the rule counts many recipients and clients together. Then it has a reserve by default: a stranger who uses
+// it up stops others. A rule on recipients has what its policy says that a person gets; one on addresses or networks is a client's own.
+func (r policyRule) countsMany() bool {
+	return !slices.Contains([]quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.Failures}, r.Scope)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
