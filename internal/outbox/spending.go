@@ -64,11 +64,12 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(caps[refusedBy].Name)
-		line := "spend cap reached: text messages not sent"
+		callers := "all"
 		if m.Stranger {
-			line = "spend cap reached for strangers: their text messages not sent"
+			callers = "strangers"
 		}
-		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+line, slog.LevelError, line, refusedBy)
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError, "spend cap reached: text messages not sent", refusedBy,
+			"callers", callers)
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
@@ -111,7 +112,7 @@ func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 }
 
 // logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may repeat.
-func (b *budget) logOnce(key string, level slog.Level, what, account string) {
+func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
 	known := b.told[key]
 	if len(b.told) >= maxTold {
@@ -120,6 +121,6 @@ func (b *budget) logOnce(key string, level slog.Level, what, account string) {
 	b.told[key] = true
 	b.mu.Unlock()
 	if !known {
-		b.logger.Log(context.Background(), level, what, "cap", account)
+		b.logger.Log(context.Background(), level, what, append([]any{"cap", account}, more...)...)
 	}
 }

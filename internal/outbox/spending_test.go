@@ -60,11 +60,11 @@ func TestWhatCapsTellOperators(t *testing.T) {
 		cost     int64
 		want     string // the lines so far
 	}{
-		{true, 700, ""}, {true, 1, "strangers"}, {true, 1, "strangers"}, {false, 100, "strangers 80 %"},
-		{false, 200, "strangers 80 %"}, {false, 1, "strangers 80 % reached:"}, {false, 1, "strangers 80 % reached:"},
+		{true, 700, ""}, {true, 1, "callers=strangers"}, {true, 1, "callers=strangers"}, {false, 100, "callers=strangers 80 %"},
+		{false, 200, "callers=strangers 80 %"}, {false, 1, "callers=strangers 80 % callers=all"}, {false, 1, "callers=strangers 80 % callers=all"},
 	} {
 		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)
-		if told := strings.Join(regexp.MustCompile("strangers|80 %|reached:").FindAllString(lines.String(), -1), " "); told != c.want {
+		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1), " "); told != c.want {
 			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, told, c.want)
 		}
 	}
