@@ -110,7 +110,7 @@ func (g *Gate) readRows(ctx context.Context, s policy.Subject, look gate.Look, r
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 			defer cancel()
 			slots := g.rows.others
-			if s.Stranger {
+			if s.Class == store.UnknownBrowser {
 				slots = g.rows.strangers
 			}
 			select {

@@ -28,7 +28,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
-		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE sends=21 approved=0`)
+		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
 		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), seen.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))

@@ -56,6 +56,10 @@ func (l *limiter) RecordFailure(_ context.Context, bucket string, e quota.Event,
 	return l.call("failure %s %s", bucket, e.ID)
 }
 
+func (l *limiter) RecordBackoff(_ context.Context, bucket string, e quota.Event, _ time.Time) {
+	_ = l.call("backoff %s %s", bucket, e.ID)
+}
+
 // fakeLog notes the calls that it gets.
 type fakeLog struct {
 	Store

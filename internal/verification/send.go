@@ -211,7 +211,7 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
 // gates.Gate.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, repeated bool) (gates.Told, error) {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
+	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) && worst.Scope != quota.Backoff {
 		return gates.Told{Decision: d}, nil
 	}
 	return s.Gate.Refused(ctx, a.subject, d, repeated)
