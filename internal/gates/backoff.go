@@ -18,7 +18,7 @@ import (
 
 // RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the limiter. Its instant is on the clock of now. If
 // the limiter does not answer, only this process counts it.
-func (g *Gate) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
+func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
 	keep := policy.BackoffRule.Window
 	if g.local != nil {
 		_ = g.local.Record(ctx, bucket, keep, []quota.Event{{ID: e.ID, At: g.now().Add(e.At.Sub(now))}})
@@ -28,7 +28,7 @@ func (g *Gate) RecordBackoff(ctx context.Context, bucket string, e quota.Event, 
 
 // settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule refuses, and rewrites the bucket if that
 // counts something else. The rows are read at most once in RewriteEvery. If the database or the limiter fails, it returns d.
-func (g *Gate) settleBackoff(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
+func (g *Gates) settleBackoff(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	bucket := s.Buckets()[quota.Backoff]
 	if i < 0 || !g.rewrites.may(bucket, g.now()) {
@@ -37,7 +37,7 @@ func (g *Gate) settleBackoff(ctx context.Context, s policy.Subject, d quota.Deci
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rule := d.Rules[i].Rule
-	failed, now, err := g.log.FailedSends(ctx, store.FailedQuery{
+	failed, now, err := g.db.FailedSends(ctx, store.FailedQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
 	})
 	ages := g.agesOf(s, failed, now)
@@ -55,7 +55,7 @@ func (g *Gate) settleBackoff(ctx context.Context, s policy.Subject, d quota.Deci
 }
 
 // agesOf returns the failed sends that still count, with their ages: not those that a pause stopped which is over.
-func (g *Gate) agesOf(s policy.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
+func (g *Gates) agesOf(s policy.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)
@@ -76,7 +76,7 @@ func eventsAt(ages map[string]time.Duration, at time.Time) (events []quota.Event
 }
 
 // replaceBackoff replaces the events of a bucket of BackoffRule, in this process and in the limiter, unless d was made without that.
-func (g *Gate) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration, d quota.Decision) error {
+func (g *Gates) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration, d quota.Decision) error {
 	replace := func(in Limiter, at time.Time) error {
 		if err := in.Reset(ctx, bucket); err != nil || len(ages) == 0 {
 			return err
@@ -87,7 +87,7 @@ func (g *Gate) replaceBackoff(ctx context.Context, bucket string, rule quota.Rul
 	if g.local != nil {
 		err = replace(g.local, g.now())
 	}
-	if d.Clock != store.LogClock {
+	if d.Clock != store.DatabaseClock {
 		err = errors.Join(err, replace(g.shared, d.At))
 	}
 	return err

@@ -43,7 +43,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	case out.BadAddress:
 		o.recordFailure(s)
 	case store.BacksOff(out.Reason):
-		o.Gate.RecordBackoff(context.Background(), policy.BackoffBucket(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
+		o.Limiter.RecordBackoff(context.Background(), policy.BackoffBucket(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
 			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
 	}
 }

@@ -73,8 +73,8 @@ type Subject struct {
 	Class     store.Class // of the request
 }
 
-// LogBucket returns the recipient's bucket in the database.
-func (s Subject) LogBucket() store.Bucket {
+// DatabaseBucket returns the recipient's bucket in the database.
+func (s Subject) DatabaseBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
 

@@ -80,7 +80,7 @@ const BackoffName = "backoff"
 
 // BackoffRule bounds sends to one recipient that failed, and gave their place back, for a reason that is not its address: a pause, a
 // refusal of the mail server for what we are, a mistake in the settings. So a loop does not hammer a server that refuses us. It counts the
-// sends of one class of callers, so that strangers use up nobody else's; see gates.Gate.RecordBackoff for when it forgets.
+// sends of one class of callers, so that strangers use up nobody else's; see gates.Gates.RecordBackoff for when it forgets.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
 // withBackoff adds BackoffRule to rules of which one on failures is enforced.
@@ -146,12 +146,14 @@ type Checks struct {
 // The database counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other
 // scopes.
 
-// CountedInLog reports whether the database has the events of the rule's scope.
-func CountedInLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
+// CountedInDatabase reports whether the database has the events of the rule's scope.
+func CountedInDatabase(r quota.Rule) bool {
+	return r.Scope == quota.Recipient || r.Scope == quota.Failures
+}
 
-// ForLog returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
+// ForDatabase returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
 // FailureRule.
-func ForLog(rules []quota.Rule) []quota.Rule {
+func ForDatabase(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
@@ -174,8 +176,8 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByLog returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
-func ExplainedByLog(rules []quota.Rule) []quota.Rule {
+// ExplainedByDatabase returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
+func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 	failures := FailureRule(rules)
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope != quota.Recipient && (failures.Limit == 0 || r != failures)

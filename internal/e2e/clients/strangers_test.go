@@ -211,7 +211,7 @@ func (v *siege) pumping(prefix string) {
 		}
 	}
 	watch := store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: time.Microsecond, Pause: time.Hour}
-	started, err := v.Replicas[0].Log().PausePrefixes(v.Context(), watch) // as when their codes had expired
+	started, err := v.Replicas[0].DB().PausePrefixes(v.Context(), watch) // as when their codes had expired
 	apptest.Must(v.T, err)
 	for _, p := range started {
 		if p.Class != store.UnknownBrowser {
