@@ -29,7 +29,7 @@ func TestPostgresHotPlans(t *testing.T) {
 		for range 300 {
 			f.Admit(t, f.Intent(1))
 		}
-		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
 	}
 	grow := func() {
 		for table, change := range map[string][2]string{
@@ -73,7 +73,7 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	admin := connect(t, as(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClock), connect(t, url)
 	f := storetest.NewFixture(db)
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
 	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
 		`INSERT INTO minute_index VALUES ('provider', 'post', now())`,
@@ -150,7 +150,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtCount, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"outbox_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9), []string{"outbox_pkey", key}},
 		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
 		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
 		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
