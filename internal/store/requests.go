@@ -26,9 +26,19 @@ type Intent struct {
 	Purposes     []string       // all purposes with the policy, including Send.Purpose; Rules count their sends together
 	Verification Verification   // opened if none can be joined; fields that Send has too are copied from Send
 	TTL          time.Duration  // life of a new verification
-	Join         string         // ID of the verification to resend; empty: the newest of the same holder, app, channel, recipient and purpose
+	Join         string         // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration  // a verification with less life left is not joined
 	Lease        time.Duration  // how long the first attempt holds the row
+}
+
+// HolderToJoin returns the holder of whose verifications with the same app, channel, recipient and purpose the newest is resent. It is
+// empty if the intent names one in Join, or if no holder knows the person: a browser holds none, and a back end's stranger has a new holder
+// each time.
+func (in Intent) HolderToJoin() string {
+	if in.Join != "" || in.Verification.Class != SecretKey {
+		return ""
+	}
+	return in.Verification.Holder
 }
 
 // Begun is what Begin decided.

@@ -14,7 +14,7 @@ import (
 var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
-	"join": {joins},
+	"join": {joins, strangersJoinNone},
 	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
 	"claim":   {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
