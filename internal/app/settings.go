@@ -43,8 +43,10 @@ func policySet(cfg config.Config) policy.Set {
 			recipient.Email: len(cfg.Providers) > 0,
 			recipient.SMS:   cfg.SMS.PublicURL != "" || slices.ContainsFunc(cfg.SMS.Carriers, config.SMSCarrier.Polled),
 		},
-		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker),
+		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker.Bound),
 		Spellings: boundRule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
+
+		BreakerReserve: cfg.Breaker.Reserve,
 	}
 	for name, p := range cfg.Purposes {
 		set.Purposes[name] = policy.Purpose{

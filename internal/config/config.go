@@ -11,6 +11,7 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"net/mail"
 	"net/netip"
@@ -118,7 +119,7 @@ type Reloadable struct {
 	// How many checks may fail, for each app and channel.
 	Checks checkSettings `yaml:"checks"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
-	Breaker Bound `yaml:"breaker"`
+	Breaker breakerSettings `yaml:"breaker"`
 	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
 	// At most 20 recipients with a known code, to which nothing is sent.
@@ -148,6 +149,22 @@ type Bound struct {
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
+}
+
+// breakerSettings bound all sends together.
+type breakerSettings struct {
+	Bound `yaml:",inline"`
+	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default a fifth of a `limit` above 2.
+	Reserve int `yaml:"reserve,omitempty"`
+}
+
+// Check implements document.checker. It also sets the default reserve.
+func (b *breakerSettings) Check(p *document.Mapping) {
+	checkReserve(p, b.Reserve, b.Limit)
+	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
+	if p.Given["reserve"] != nil && p.Given["limit"] == nil && p.Given["window"] == nil {
+		p.AddMistake("", "limit and window are missing")
+	}
 }
 
 // checkSettings bound failed checks, beside those of a recipient.

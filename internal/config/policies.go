@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,8 @@ type policyRule struct {
 	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// With scope `recipient`, below `limit`: so many last places are kept for secret keys and [known browsers](policies.md#reserve).
+	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default none; with scope `app`, `purpose`,
+	// `country`, `prefix` or `global` a fifth of a `limit` above 2. Not with scope `failures`.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -77,18 +79,15 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. A policy may have one rule with scope failures; it needs a sliding window, and no other rule may have
-// the name of the built-in one. A reserve needs the scope recipient, and is smaller than the limit.
+// Check implements document.checker. It also sets the default reserve. A policy may have one rule with scope failures; it needs a sliding window, and no other rule may have
+// the name of the built-in one, or a reserve.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := sourceOf(p).bounded
-	switch {
-	case p.Given["reserve"] == nil || p.Faulty["reserve"]:
-	case r.Scope != quota.Recipient && r.Scope != "":
-		p.AddMistake("reserve", "is for rules with scope recipient")
-	case r.Reserve < 1 || r.Reserve >= r.Limit && r.Limit > 0:
-		p.AddMistake("reserve", "%d is not at least 1 and below the limit", r.Reserve)
+	checkReserve(p, r.Reserve, r.Limit)
+	if r.countsMany() {
+		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
 	}
 	switch {
 	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
@@ -103,7 +102,32 @@ func (r *policyRule) Check(p *document.Mapping) {
 				p.AddMistake(key, "a rule with scope failures has a window")
 			}
 		}
+		if p.Given["reserve"] != nil {
+			p.AddMistake("reserve", "a rule with scope failures has none")
+		}
 	}
+}
+
+// checkReserve adds a reserve that is given and is not above 0 and below the limit as a mistake.
+func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
+	if p.Given["reserve"] != nil && !p.Faulty["limit"] && (reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {
+		p.AddMistake("reserve", "must be above 0 and below the limit")
+	}
+}
+
+// defaultReserve returns the reserve of a limit that counts many recipients together, where none is given: a fifth, and at least 1. A limit
+// of 1 or 2 has none, since strangers would have half of it or nothing.
+func defaultReserve[N int | int64](limit N) N {
+	if limit <= 2 {
+		return 0
+	}
+	return max(1, limit/5)
+}
+
+// countsMany reports whether the rule counts many recipients and clients together. Then it has a reserve by default: a stranger who uses
+// it up stops others. A rule on recipients has what its policy says that a person gets; one on addresses or networks is a client's own.
+func (r policyRule) countsMany() bool {
+	return !slices.Contains([]quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.Failures}, r.Scope)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".

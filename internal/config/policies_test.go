@@ -73,6 +73,34 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	}
 }
 
+// Where one limit counts many recipients, strangers leave a fifth of it by default, and all of a limit of 1 or 2 is theirs too.
+func TestDefaultReserves(t *testing.T) {
+	const rules = `policies:
+  default:
+    - {name: own, scope: recipient, limit: 10, window: 1h}
+    - {name: ip, scope: ip, limit: 10, window: 1h}
+    - {name: network, scope: network, limit: 10, window: 1h}
+    - {name: failed, scope: failures, limit: 10, window: 1h}
+    - {name: app, scope: app, limit: 10, window: 1h}
+    - {name: purpose, scope: purpose, limit: 9, window: 1h, mode: observe}
+    - {name: country, scope: country, limit: 1000, per: day}
+    - {name: prefix, scope: prefix, limit: 3, window: 1h}
+    - {name: two, scope: global, limit: 2, window: 1h}
+    - {name: written, scope: global, limit: 10, window: 1h, reserve: 9}
+breaker: {limit: 1000, window: 60s}
+sms:
+  spend:
+    - {name: one, scope: global, per: day, limit: 1}
+    - {name: written, scope: app, per: day, limit: 50, reserve: 0.01}
+`
+	c := must(t, rules)
+	is(t, "of rules", c.Reserve("default"), map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
+	is(t, "of the breaker", c.Breaker.Reserve, 200)
+	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
+	is(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)
+	is(t, "without a breaker", must(t, "").Breaker, breakerSettings{})
+}
+
 // A send is not deleted while a rule counts it: the shortest retention outlasts the longest rule, in whole hours.
 func TestRetentionOutlastsEveryRule(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")

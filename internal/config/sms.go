@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"regexp"
@@ -167,6 +168,14 @@ type spendCap struct {
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
 	// In the unit of `prices`.
 	Limit int64 `yaml:"limit" required:"yes"` // millionths
+	// How much of `limit` [strangers](policies.md#reserve) may not use. By default a fifth.
+	Reserve int64 `yaml:"reserve,omitempty"` // millionths
+}
+
+// Check implements document.checker. It also sets the default reserve.
+func (c *spendCap) Check(p *document.Mapping) {
+	checkReserve(p, c.Reserve, c.Limit)
+	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
 // smsWatch says when text messages to a prefix are paused because hardly any of their codes is entered.

@@ -96,24 +96,32 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 		if reached < 0 || len(open) == 0 {
 			continue
 		}
-		add(true, "The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all codes of a recipient, so "+
+		add(true, "The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all places there, so "+
 			"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
 			name, strings.Join(open, ", "), c.Apps[reached].Name)
 	}
 }
 
-// unreserved returns the names of a policy's rules on recipients that keep no places: those with more than one place, or all if no rule
-// keeps any.
+// unreserved returns the names of a policy's rules that keep no places although strangers share them: those that count many recipients,
+// and those on recipients with more than one place, or with one if no rule on recipients keeps any.
 func (c *Config) unreserved(policy string) (names []string) {
-	for _, most := range []int{1, 0} {
-		for _, r := range c.Policies[policy] {
-			if r.Scope == quota.Recipient && r.Mode != observe && r.Limit > most && r.Reserve == 0 {
-				names = append(names, r.Name)
-			}
+	var single []string
+	decided := false // a rule on recipients keeps places, or is named
+	for _, r := range c.Policies[policy] {
+		recipients := r.Scope == quota.Recipient
+		switch {
+		case r.Mode == observe || !recipients && !r.countsMany():
+		case r.Reserve > 0:
+			decided = decided || recipients
+		case recipients && r.Limit == 1:
+			single = append(single, r.Name)
+		default:
+			names = append(names, r.Name)
+			decided = decided || recipients
 		}
-		if len(names) > 0 || len(c.Reserve(policy)) > 0 {
-			return names
-		}
+	}
+	if !decided {
+		return append(single, names...)
 	}
 	return names
 }

@@ -16,6 +16,7 @@ func TestWarningsOfReserves(t *testing.T) {
 	const minute, hour, day = "{name: minute, scope: recipient, limit: 1, window: 60s}", "{name: hour, scope: recipient, limit: 5, window: 1h}",
 		"{name: day, scope: recipient, limit: 9, per: day}"
 	const kept, seen = "{name: kept, scope: recipient, limit: 5, window: 1h, reserve: 1}", "{name: seen, scope: recipient, limit: 5, window: 2h, mode: observe}"
+	const many, few = "{name: many, scope: app, limit: 5, window: 1h}", "{name: few, scope: prefix, limit: 2, window: 1h}"
 	const gift, page = "purposes: {gift: {policy: gift}}\n", "page: {app: default}\n"
 	for name, c := range map[string]struct {
 		yaml    string
@@ -29,6 +30,10 @@ func TestWarningsOfReserves(t *testing.T) {
 		"public key, one keeps":       {public + policy("default", minute, kept, day), false, "policy default keeps no places in day:"},
 		"public key, nothing to keep": {public + policy("default", minute), false, "policy default keeps no places in minute:"},
 		"public key, observed":        {public + policy("default", kept, seen), false, ""},
+		"public key, many, default":   {public + policy("default", minute, kept, many), false, ""},
+		"public key, many, none":      {public + policy("default", minute, kept, few), false, "policy default keeps no places in few:"},
+		"public key, one and many":    {public + policy("default", minute, many), false, "policy default keeps no places in minute:"},
+		"public key, a client's own":  {public + policy("default", kept, "{name: net, scope: network, limit: 1, window: 1h}"), false, ""},
 		"public key, another purpose": {public + gift + policy("gift", day), false, "policy gift keeps no places in day:"},
 		"page, on loopback":           {page + policy("default", hour), false, ""},
 		"page, outside":               {page + policy("default", hour), true, "policy default keeps no places in hour: strangers' browsers, which reach the app default,"},

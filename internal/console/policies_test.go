@@ -80,14 +80,15 @@ func TestWhatCanBeTried(t *testing.T) {
 	}
 	r := newRig(t)
 	r.codes.Change(policy.Set{Purposes: map[string]policy.Purpose{
-		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"}},
+		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"},
+			Reserve: map[string]int{"dates": 1, "office": 20}},
 	}})
 	r.sent("ana@example.com")
 	r.Clock.Add(2 * time.Minute)
 	r.sent("ana@example.com")
 	rec := r.LoggedIn().Get("/admin/policies?policy=gift&limit.today=1&limit.dates=1&last=24h")
-	reads(t, rec, "today recipient 2 calendar day, Europe/Berlin 1 recipient", "dates recipient 3 the last 7 calendar days, Europe/Berlin",
-		"trial only observes recipient 1 1 h 30 min 1 recipient", "office address of a client 100 1 h –", "By rule: dates 1 · today 1 · trial 1")
+	reads(t, rec, "today recipient 2 calendar day, Europe/Berlin 1 recipient", "dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
+		"trial only observes recipient 1 1 h 30 min 1 recipient", "office address of a client 100; without a secret key 80 1 h –", "By rule: dates 1 · today 1 · trial 1")
 	contains(t, rec, `name="window.trial" value="90m"`)
 	lacks(t, rec, "limit.office", "window.today", "window.dates") // they cannot be tried
 }

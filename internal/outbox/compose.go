@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // transmit sends a composed message and returns the provider's answer. It is the only place that holds both the code and the full
@@ -94,7 +95,8 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		return o.composeFailure(w, ReasonTemplate, err)
 	}
 	m := sms.Message{
-		ID: w.Send.ID.String(), App: w.Send.App, Segments: text.Segments, To: to.Address(), Country: to.Country(), Text: text.Text,
+		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStranger(w.Verification.Class, quota.Global), Segments: text.Segments,
+		To: to.Address(), Country: to.Country(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language, Life: left,
 	}
 	return func(ctx context.Context) (delivery.Receipt, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}

@@ -18,6 +18,8 @@ type SpendCap struct {
 	Scope quota.Scope // quota.App or quota.Country: the cap applies to each app or country separately; else to all messages together
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
+	// Reserve is the part of Limit that messages for strangers may not use.
+	Reserve int64
 }
 
 // ledger counts spent amounts. Implementation: sqldb.DB.
@@ -54,29 +56,34 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	charges, names := b.charges(m, cost)
+	charges, caps := b.charges(m, cost)
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
 		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err)
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
-		b.stopped(names[refusedBy])
-		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "spend cap reached: text messages not sent", refusedBy)
+		b.stopped(caps[refusedBy].Name)
+		callers := "all"
+		if m.Stranger {
+			callers = "strangers"
+		}
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError, "spend cap reached: text messages not sent", refusedBy,
+			"callers", callers)
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
-		if s.Limit > 0 && s.Used >= s.Limit/100*alarmAt {
+		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {
 			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account)
 		}
 	}
 	return func() { b.refund(ctx, spent) }, nil
 }
 
-// charges returns a charge for each cap, and the caps' names by account.
-func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
+// charges returns a charge for each cap, and the caps by account. All callers share an account, and strangers may use less of it.
+func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
-	names := map[string]string{}
+	caps := map[string]SpendCap{}
 	for _, c := range b.caps {
 		account := c.Name
 		switch c.Scope {
@@ -85,10 +92,14 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 		case quota.Country:
 			account += " country " + m.Country
 		}
-		names[account] = c.Name
-		all = append(all, store.Charge{Account: account, Per: c.Per, Amount: cost, Limit: c.Limit})
+		caps[account] = c
+		charge := store.Charge{Account: account, Per: c.Per, Amount: cost, Limit: c.Limit}
+		if m.Stranger {
+			charge.Limit -= c.Reserve
+		}
+		all = append(all, charge)
 	}
-	return all, names
+	return all, caps
 }
 
 // refund refunds a charge. If the database fails, the amount stays spent.
@@ -101,7 +112,7 @@ func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 }
 
 // logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may repeat.
-func (b *budget) logOnce(key string, level slog.Level, what, account string) {
+func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
 	known := b.told[key]
 	if len(b.told) >= maxTold {
@@ -110,6 +121,6 @@ func (b *budget) logOnce(key string, level slog.Level, what, account string) {
 	b.told[key] = true
 	b.mu.Unlock()
 	if !known {
-		b.logger.Log(context.Background(), level, what, "cap", account)
+		b.logger.Log(context.Background(), level, what, append([]any{"cap", account}, more...)...)
 	}
 }

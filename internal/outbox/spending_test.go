@@ -1,7 +1,11 @@
 package outbox
 
 import (
+	"context"
+	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"sendcode/internal/sms"
@@ -9,18 +13,62 @@ import (
 	"sendcode/quota"
 )
 
-// Each app and each country has an account of its own, and all messages have one together.
+// Each app and each country has an account of its own, and all messages have one together. Strangers share these, with less of each cap.
 func TestAccountsOfCaps(t *testing.T) {
 	b := &budget{caps: []SpendCap{
-		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 1}, {Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 2},
-		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 3},
+		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3}, {Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 20, Reserve: 4},
+		{Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 30},
 	}}
-	charges, names := b.charges(sms.Message{App: "shop", Country: "DE"}, 7)
-	want := []store.Charge{
-		{Account: "all", Per: quota.Day, Amount: 7, Limit: 1}, {Account: "apps app shop", Per: quota.Month, Amount: 7, Limit: 2},
-		{Account: "lands country DE", Per: quota.Day, Amount: 7, Limit: 3},
+	for stranger, limits := range map[bool][3]int64{false: {10, 20, 30}, true: {7, 16, 30}} {
+		charges, caps := b.charges(sms.Message{App: "shop", Country: "DE", Stranger: stranger}, 7)
+		want := []store.Charge{
+			{Account: "all", Per: quota.Day, Amount: 7, Limit: limits[0]}, {Account: "apps app shop", Per: quota.Month, Amount: 7, Limit: limits[1]},
+			{Account: "lands country DE", Per: quota.Day, Amount: 7, Limit: limits[2]},
+		}
+		if !slices.Equal(charges, want) || caps["apps app shop"] != b.caps[1] || len(caps) != 3 {
+			t.Errorf("%+v, %v", charges, caps)
+		}
 	}
-	if !slices.Equal(charges, want) || names["apps app shop"] != "apps" || len(names) != 3 {
-		t.Errorf("%+v, %v", charges, names)
+}
+
+// counted is a ledger with what is used of each account.
+type counted map[string]int64
+
+func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
+	for _, x := range charges {
+		if c[x.Account]+x.Amount > x.Limit {
+			return nil, x.Account, nil
+		}
+	}
+	for _, x := range charges {
+		c[x.Account] += x.Amount
+		spent = append(spent, store.Spent{Charge: x, Used: c[x.Account]})
+	}
+	return spent, "", nil
+}
+
+func (counted) UndoCharges(context.Context, []store.Spent) error { return nil }
+
+// What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used, and the cap is reached for all.
+func TestWhatCapsTellOperators(t *testing.T) {
+	var lines strings.Builder
+	var stopped []string
+	b := NewBudget(counted{}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000, Reserve: 300}},
+		slog.New(slog.NewTextHandler(&lines, nil)), func(cap string) { stopped = append(stopped, cap) })
+	for _, c := range []struct {
+		stranger bool
+		cost     int64
+		want     string // the lines so far
+	}{
+		{true, 700, ""}, {true, 1, "callers=strangers"}, {true, 1, "callers=strangers"}, {false, 100, "callers=strangers 80 %"},
+		{false, 200, "callers=strangers 80 %"}, {false, 1, "callers=strangers 80 % callers=all"}, {false, 1, "callers=strangers 80 % callers=all"},
+	} {
+		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)
+		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1), " "); told != c.want {
+			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, told, c.want)
+		}
+	}
+	if len(stopped) != 4 || stopped[0] != "day" {
+		t.Errorf("counted as stopped: %v", stopped)
 	}
 }

@@ -43,6 +43,20 @@ func TestTextMessages(t *testing.T) {
 	})
 }
 
+// What spend caps know of a message: whether a stranger asked for it.
+func TestCarriersKnowStrangers(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
+		stranger := vtest.BackEnd
+		stranger.Stranger = true
+		for n, by := range []verification.Caller{vtest.BackEnd, vtest.Browser, stranger} {
+			ask := vtest.TextTo(vtest.NthNumber(n))
+			ask.Caller = by
+			r.Send(ask)
+			r.Want("for a stranger", r.Carrier.Accepted()[n].Stranger, n > 0)
+		}
+	})
+}
+
 // A denied country: nothing is counted, written or sent, and the person is told. By region, not by dial code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {

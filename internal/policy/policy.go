@@ -26,7 +26,7 @@ import (
 type Purpose struct {
 	Name       string
 	Policy     quota.Policy
-	Reserve    map[string]int // of the policy's rules on recipients, by name: how many last places are not for unknown browsers
+	Reserve    map[string]int // of the policy's rules, by name: how many last places strangers may not use; see IsStranger
 	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
 	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
 	TTL        time.Duration  // of a code, at most store.MaxLife; see ForChannel
@@ -50,6 +50,8 @@ type Set struct {
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
 	Numbers     Numbers       // phone numbers to which codes are sent
 	Retention   time.Duration // of rows in the database; 0: for ever
+	// BreakerReserve is how many last places of the breaker strangers may not use.
+	BreakerReserve int
 	// Reports says on which channels providers report what becomes of messages.
 	Reports map[recipient.Channel]bool
 	// TestRecipients have a configured code; by the hash of the address as spelled.

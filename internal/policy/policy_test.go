@@ -36,13 +36,44 @@ func TestRulesForBrowsers(t *testing.T) {
 	}
 }
 
-// The reserve lessens the limits of one request's copy, not those of the policy in force.
-func TestReserveChangesNoPolicy(t *testing.T) {
-	p := Purpose{Reserve: map[string]int{"hour": 2}, Policy: quota.Policy{Rules: []quota.Rule{{Name: "hour", Limit: 5}, {Name: "day", Limit: 5}}}}
-	for range 2 {
-		less := Set{}.WithLimits(p, "shop", store.UnknownBrowser).Policy.Rules
-		if less[0].Limit != 3 || less[1].Limit != 5 || p.Policy.Rules[0].Limit != 5 {
-			t.Errorf("limits %d and %d, of %d", less[0].Limit, less[1].Limit, p.Policy.Rules[0].Limit)
+// Each class of callers has its own limit in each rule's one bucket. A known browser is known to rules on recipients alone.
+func TestStrangersLeaveEachReserve(t *testing.T) {
+	set := Set{
+		Breaker: quota.Rule{Name: "breaker", Scope: Everything, Limit: 10}, BreakerReserve: 3,
+		Apps: map[string]App{"open": {ReachedByStrangers: true}},
+	}
+	p := Purpose{Reserve: map[string]int{}}
+	for _, scope := range []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global} {
+		p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 5})
+		p.Reserve[string(scope)] = 2
+	}
+	p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: "free", Scope: quota.App, Limit: 5})
+	client := netip.MustParseAddr("192.0.2.1")
+	builtIn := p
+	builtIn.BuiltIn = true
+	for _, c := range []struct {
+		what  string
+		rules []quota.Rule
+		want  string // of each rule in order, and the breaker
+	}{
+		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKey, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
+		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
+		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules, "[5 5 5 5 5 5 5 5 5 7]"},
+		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+	} {
+		var limits []int
+		for _, r := range c.rules {
+			limits = append(limits, r.Limit)
+		}
+		if fmt.Sprint(limits) != c.want {
+			t.Errorf("%s: %v, want %s", c.what, limits, c.want)
+		}
+	}
+	for _, r := range p.Policy.Rules {
+		if r.Limit != 5 { // the reserve lessens the limits of one request's copy alone
+			t.Errorf("the policy in force has %d for %s", r.Limit, r.Name)
 		}
 	}
 }

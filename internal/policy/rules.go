@@ -27,20 +27,28 @@ const BreakerName = "breaker"
 
 // ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those of its policy, each of browserRules
 // whose scope the policy does not limit, and, if configured, the rule that counts all spellings of one mailbox together and the breaker,
-// the rule on all sends. For unknown browsers each limit is less by the rule's reserve.
+// the rule on all sends. To a rule that takes the class for strangers, the limit is less by the rule's reserve; see IsStranger.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
-	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, s.Spellings))
+	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, s.Spellings), class)
 	return p
+}
+
+// IsStranger reports whether a rule of a scope takes callers of a class for strangers, who may not use its reserve. A browser is known for
+// one recipient, so only rules on recipients know it: with the mails of a whole domain, one browser is known for each address there.
+func IsStranger(class store.Class, scope quota.Scope) bool {
+	return class == store.UnknownBrowser || class == store.KnownBrowser && scope != quota.Recipient
 }
 
 // WithLimits returns the purpose with the limits of its policy for callers of a class to an app.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
-	if class != store.UnknownBrowser || len(p.Reserve) == 0 || p.BuiltIn && !s.Apps[app].ReachedByStrangers {
+	if class == store.SecretKey || len(p.Reserve) == 0 || p.BuiltIn && !s.Apps[app].ReachedByStrangers {
 		return p
 	}
 	p.Policy.Rules = slices.Clone(p.Policy.Rules)
 	for i, r := range p.Policy.Rules {
-		p.Policy.Rules[i].Limit -= p.Reserve[r.Name]
+		if IsStranger(class, r.Scope) {
+			p.Policy.Rules[i].Limit -= p.Reserve[r.Name]
+		}
 	}
 	return p
 }
@@ -50,7 +58,7 @@ func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 // networks, since the back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
 	if class == store.SecretKey {
-		p.Policy.Rules = s.withBreaker(p.Policy.Rules)
+		p.Policy.Rules = s.withBreaker(p.Policy.Rules, class)
 	} else {
 		p = s.ForBrowser(p, app, class)
 	}
@@ -69,11 +77,16 @@ func (p Purpose) Observing() Purpose {
 	return p
 }
 
-func (s Set) withBreaker(rules []quota.Rule) []quota.Rule {
-	if s.Breaker.Limit > 0 {
-		return append(slices.Clip(rules), s.Breaker)
+// withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a class.
+func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
+	breaker := s.Breaker
+	if breaker.Limit == 0 {
+		return rules
 	}
-	return rules
+	if IsStranger(class, breaker.Scope) {
+		breaker.Limit -= s.BreakerReserve
+	}
+	return append(slices.Clip(rules), breaker)
 }
 
 func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {

@@ -12,6 +12,8 @@ type Message struct {
 	ID string
 	// App is the tenant that it is sent for.
 	App string
+	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the reserves of spend caps.
+	Stranger bool
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
 	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's own choice.

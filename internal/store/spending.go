@@ -11,7 +11,7 @@ type Charge struct {
 	Account string       // the caller's name for it; unique in one call of Spend
 	Per     quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount  int64        // millionths of the currency, not negative
-	Limit   int64        // the cap: the most that may be spent in one period
+	Limit   int64        // the most that the account may have in one period with this charge
 }
 
 // Spent is a charge that was made.

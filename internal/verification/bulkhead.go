@@ -10,6 +10,7 @@ import (
 // Bounds of the queue for one recipient.
 const (
 	maxConcurrent = 32                    // requests for one recipient that are worked on at once
+	maxStrangers  = maxConcurrent / 2     // of these, requests of strangers
 	releaseDelay  = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
@@ -22,7 +23,8 @@ var errNoSlot = errors.New("verification: no slot became free in time")
 // bulkhead keeps many requests for one recipient from delaying the requests for others. Each recipient has a queue with few slots, and a
 // request needs a slot to be worked on. A request that was not admitted keeps its slot a little longer than its answer takes. So each
 // process refuses at most 1,000 requests a second for one recipient, however many come; normal users never wait. Refusing the excess at
-// once would not help, since clients would retry. Safe for concurrent use.
+// once would not help, since clients would retry. Strangers hold at most half of the slots, so the requests of others do not wait behind
+// theirs. Safe for concurrent use.
 type bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*queue // by recipient
@@ -31,43 +33,61 @@ type bulkhead struct {
 func newBulkhead() *bulkhead { return &bulkhead{queues: map[string]*queue{}} }
 
 type queue struct {
-	name  string
-	slots chan struct{}
-	used  int       // requests that hold a slot or wait for one
-	last  time.Time // when the last delayed release happens
+	name      string
+	slots     chan struct{}
+	strangers chan struct{} // of their requests that hold a slot or are next for one
+	used      int           // requests that hold a slot or wait for one
+	last      time.Time     // when the last delayed release happens
 }
 
 // slot is the right to work on one request for a recipient. Only its first release has an effect.
 type slot struct {
 	bulkhead *bulkhead
 	queue    *queue
+	stranger bool
 	once     sync.Once
 }
 
-// acquire takes a slot for a request, and waits for one if all are taken. The caller must release it. Error: errNoSlot.
-func (b *bulkhead) acquire(ctx context.Context, name string) (*slot, error) {
+// acquire takes a slot for a request, and waits for one if all that it may have are taken. The caller must release it. Error: errNoSlot.
+func (b *bulkhead) acquire(ctx context.Context, name string, stranger bool) (*slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent)}
+		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent), strangers: make(chan struct{}, maxStrangers)}
 		b.queues[name] = q
 	}
 	q.used++
 	b.mu.Unlock()
-	s := &slot{bulkhead: b, queue: q}
-	select {
-	case q.slots <- struct{}{}:
-		return s, nil
-	default:
-	}
-	ctx, cancel := context.WithTimeout(ctx, SlotWait)
-	defer cancel()
-	select {
-	case q.slots <- struct{}{}:
-		return s, nil
-	case <-ctx.Done():
+	deadline := time.Now().Add(SlotWait)
+	if stranger && !enter(ctx, q.strangers, deadline) {
 		b.leave(q)
 		return nil, errNoSlot
+	}
+	if !enter(ctx, q.slots, deadline) {
+		if stranger {
+			<-q.strangers
+		}
+		b.leave(q)
+		return nil, errNoSlot
+	}
+	return &slot{bulkhead: b, queue: q, stranger: stranger}, nil
+}
+
+// enter takes one of the places of a channel, and waits for one if all are taken. It returns false if the deadline or the end of ctx came
+// first; a free place is taken also after these.
+func enter(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -82,6 +102,9 @@ func (b *bulkhead) leave(q *queue) {
 
 func (s *slot) free() {
 	<-s.queue.slots
+	if s.stranger {
+		<-s.queue.strangers
+	}
 	s.bulkhead.leave(s.queue)
 }
 

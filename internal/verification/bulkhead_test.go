@@ -15,37 +15,74 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		l := newBulkhead()
 		var slots []*slot
 		for range maxConcurrent {
-			next, err := l.acquire(t.Context(), "ana")
+			next, err := l.acquire(t.Context(), "ana", false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.acquire(t.Context(), "ana"); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
+		if _, err := l.acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.acquire(gone, "ana"); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
+		if _, err := l.acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		slots[0].releaseNow() // at once, and only once
 		slots[0].releaseLater()
 		began = time.Now()
-		next, err := l.acquire(t.Context(), "ana")
+		next, err := l.acquire(t.Context(), "ana", false)
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
 		next.releaseLater()
-		if _, err := l.acquire(t.Context(), "ana"); err != nil || time.Since(began) != releaseDelay {
+		if _, err := l.acquire(t.Context(), "ana", false); err != nil || time.Since(began) != releaseDelay {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
 			held.releaseNow()
 		}
 		servertest.Same(t, "slots are taken", l.queues["ana"].used, 1)
+	})
+}
+
+// A flood of strangers takes half of the slots. A known caller's request has one at once, and a stranger's none, however they are released;
+// a stranger that hangs up in either wait takes none with it.
+func TestStrangersFillHalfOfTheSlots(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		l := newBulkhead()
+		acquire := func(stranger bool, patience time.Duration) *slot {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			s, _ := l.acquire(ctx, "ana", stranger)
+			return s
+		}
+		var held []*slot
+		for range maxStrangers {
+			held = append(held, acquire(true, 0))
+		}
+		for range 3 {
+			servertest.Same(t, "one more stranger has a slot", acquire(true, time.Second) != nil, false)
+		}
+		for range maxConcurrent - maxStrangers {
+			held = append(held, acquire(false, 0))
+		}
+		servertest.Same(t, "one more of those known has a slot", acquire(false, time.Second) != nil, false)
+		held[0].releaseNow()
+		others := []*slot{acquire(false, 0)} // the stranger's slot is for all
+		servertest.Same(t, "a stranger has a slot where others have all", acquire(true, time.Second) != nil, false)
+		others[0].releaseLater()
+		again := acquire(true, time.Second)
+		servertest.Same(t, "a stranger has a slot after one was released", again != nil, true)
+		again.releaseNow()
+		for _, s := range held[1:] {
+			s.releaseLater()
+		}
+		time.Sleep(time.Second)
+		servertest.Same(t, "queues", len(l.queues), 0)
 	})
 }
 
@@ -60,7 +97,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 		for range 8 * maxConcurrent {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
-					next, err := l.acquire(t.Context(), "ana")
+					next, err := l.acquire(t.Context(), "ana", false)
 					if err != nil {
 						t.Error(err)
 						return

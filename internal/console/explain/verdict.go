@@ -45,7 +45,7 @@ type matter struct {
 // Facts are the data that a verdict depends on beside the row's story.
 type Facts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// Reserved says that Quota is for unknown browsers, and that the rules admit other callers now, by a reserve.
+	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now, by a reserve.
 	Reserved bool
 
 	Pause *policy.Pause       // that holds now

@@ -60,6 +60,14 @@ func (s situation) reserved() situation {
 	return s
 }
 
+// wide has the rules that tell the wait count the app's other sends too.
+func (s situation) wide() situation {
+	for i := range s.facts.Quota.Rules {
+		s.facts.Quota.Rules[i].Scope = quota.App
+	}
+	return s
+}
+
 func (s situation) forgotten() situation {
 	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.Erased, "", ""
 	return s
@@ -81,6 +89,7 @@ func kindsOfSituations() []situation {
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
 		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
+		told("refused, the reserve of an app is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
 		told("refused, all codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(

@@ -110,7 +110,10 @@ func (c matter) whenFree() texts.Sentence {
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
 		key := "next.refused.wait"
-		if c.facts.Reserved {
+		switch {
+		case c.facts.Reserved && policy.IsStranger(store.KnownBrowser, worst.Scope):
+			key = "next.refused.reserved.wide"
+		case c.facts.Reserved:
 			key = "next.refused.reserved"
 		}
 		return c.text(key, texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))

@@ -119,7 +119,8 @@ func (s situation) after(ends ...store.Status) situation {
 // with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
 func (s situation) with(minute, hour time.Duration) situation {
 	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
-		{Rule: quota.Rule{Name: "minute", Limit: 1}, RetryAfter: minute}, {Rule: quota.Rule{Name: "hour", Limit: 5}, RetryAfter: hour},
+		{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1}, RetryAfter: minute},
+		{Rule: quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5}, RetryAfter: hour},
 	}}
 	return s
 }

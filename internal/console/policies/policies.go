@@ -111,10 +111,15 @@ func (v policiesView) PurposesText(p policyView) string {
 // ScopeText returns in words whose events a rule counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns a rule's limit, with that of unknown browsers if the rule has a reserve.
+// LimitText returns a rule's limit, with that of strangers if the rule has a reserve. Rules on recipients know some browsers; others know
+// secret keys alone.
 func (v policiesView) LimitText(p policyView, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
-		return v.W.Get("policies.reserve", "limit", strconv.Itoa(r.Limit), "strangers", strconv.Itoa(r.Limit-n))
+		key := "policies.reserve.wide"
+		if r.Scope == quota.Recipient {
+			key = "policies.reserve"
+		}
+		return v.W.Get(key, "limit", strconv.Itoa(r.Limit), "strangers", strconv.Itoa(r.Limit-n))
 	}
 	return strconv.Itoa(r.Limit)
 }

@@ -1,0 +1,126 @@
+package verification_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/verification"
+	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
+)
+
+// wideScopes are the scopes of rules in which all classes of callers count together, beside that of recipients.
+var wideScopes = []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything}
+
+// withWideRule is a rule of the scope with the limit 5 and the reserve 2.
+func withWideRule(scope quota.Scope) func(*vtest.Settings) {
+	own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 100, Window: time.Second}
+	wide := quota.Rule{Name: "wide", Scope: scope, Limit: 5, Window: 10 * time.Minute}
+	return func(s *vtest.Settings) {
+		vtest.ServeCountries("DE")(s)
+		if scope == policy.Everything {
+			vtest.WithRules(own)(s)
+			s.Breaker, s.BreakerReserve = wide, 2
+			return
+		}
+		vtest.WithReserve(map[string]int{"wide": 2}, vtest.WithRules(own, wide))(s)
+	}
+}
+
+// In each wide rule strangers stop at the limit less the reserve, and a secret key has the rest of the same bucket: all together never have
+// more than the limit. Strangers are told when the count is below theirs, and are admitted then and not before; also while the limiter is
+// away.
+func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
+	stranger := vtest.BackEnd
+	stranger.Stranger = true
+	for _, scope := range wideScopes {
+		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": stranger} {
+			for _, alone := range []bool{false, true} {
+				t.Run(string(scope)+" "+what, func(t *testing.T) {
+					vtest.InBubbleWith(t, withWideRule(scope), func(r *vtest.Rig) {
+						if alone {
+							r.LoseLimiter()
+						}
+						n := 0
+						ask := func(c verification.Caller) verification.Ask {
+							n++
+							if scope == quota.Country || scope == quota.Prefix {
+								text := vtest.TextTo(vtest.NthNumber(n))
+								text.Caller = c
+								return text
+							}
+							return vtest.AskFor(vtest.NthAddress(n), vtest.By(c))
+						}
+						for range 3 {
+							r.Send(ask(by))
+							r.Sleep(time.Minute)
+						}
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 7*time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // two must leave
+						r.Sleep(time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(vtest.BackEnd)).Quota, "wide", 6*time.Minute)
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 8*time.Minute) // three must leave
+						r.Sleep(6 * time.Minute)
+						r.Send(ask(vtest.BackEnd))
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", 3*time.Minute)
+						r.Sleep(3*time.Minute - time.Microsecond)
+						r.WantBlockedBy(r.Refuse(ask(by)).Quota, "wide", time.Microsecond)
+						r.Sleep(time.Microsecond)
+						r.Send(ask(by))
+					})
+				})
+			}
+		}
+	}
+}
+
+// A browser that is known for a recipient has the reserve of the recipient's rules, and none of a wider one: with a mailbox for a whole
+// domain it would be known for each address there.
+func TestKnownBrowsersAreStrangersToWideRules(t *testing.T) {
+	for _, scope := range wideScopes {
+		if scope == quota.Country || scope == quota.Prefix { // of text messages; browsers are known in the same way
+			continue
+		}
+		t.Run(string(scope), func(t *testing.T) {
+			vtest.InBubbleWith(t, withWideRule(scope), func(r *vtest.Rig) {
+				known := presenting(knownBrowser(r))
+				r.Send(byBrowser(vtest.Ana, known))
+				r.Send(byBrowser(vtest.Ana, known))
+				r.WantBlockedBy(r.Refuse(byBrowser(vtest.Ana, known)).Quota, "wide", 10*time.Minute)
+				r.SendTo(vtest.Ana)
+				r.SendTo(vtest.Ana)
+				r.RefuseTo(vtest.Ana)
+			})
+		})
+	}
+}
+
+// While many strangers wait for their turn with a recipient, the request of a secret key does not wait.
+func TestStrangersDelayNoOthers(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		answered := 0
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				a, err := r.Svc.Send(r.Context(), byBrowser(vtest.Ana))
+				mu.Lock()
+				defer mu.Unlock()
+				if answered++; err != nil || a.Admitted {
+					t.Errorf("a stranger: %v, %v", a.Admitted, err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		r.RefuseTo(vtest.Ana)
+		r.WantLine("the wait of a secret key, strangers answered before", "0s 16", time.Since(began), answered)
+		all.Wait()
+	})
+}
