@@ -35,7 +35,7 @@ func newBulkhead() *bulkhead { return &bulkhead{queues: map[string]*queue{}} }
 type queue struct {
 	name      string
 	slots     chan struct{}
-	strangers chan struct{} // of their requests that hold a slot or are next for one
+	strangers chan struct{} // of their requests that hold a slot or are next for one; nil before the first
 	used      int           // requests that hold a slot or wait for one
 	last      time.Time     // when the last delayed release happens
 }
@@ -53,8 +53,11 @@ func (b *bulkhead) acquire(ctx context.Context, name string, stranger bool) (*sl
 	b.mu.Lock()
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent), strangers: make(chan struct{}, maxStrangers)}
+		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent)}
 		b.queues[name] = q
+	}
+	if stranger && q.strangers == nil {
+		q.strangers = make(chan struct{}, maxStrangers)
 	}
 	q.used++
 	b.mu.Unlock()

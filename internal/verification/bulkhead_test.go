@@ -77,8 +77,13 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 		others[0].releaseLater()
 		again := acquire(true, time.Second)
 		servertest.Same(t, "a stranger has a slot after one was released", again != nil, true)
-		again.releaseNow()
-		for _, s := range held[1:] {
+		began := time.Now()
+		var next *slot
+		go func() { next = acquire(false, time.Minute) }()
+		time.AfterFunc(SlotWait/2, held[1].releaseNow) // which is the next one's
+		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
+		servertest.Same(t, "its wait", time.Since(began), SlotWait)
+		for _, s := range append(held[2:], next, again) {
 			s.releaseLater()
 		}
 		time.Sleep(time.Second)

@@ -470,7 +470,7 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (account, hash)
 );
 
--- What the log counted in an hour that is over, so that it is counted once, beside the traffic (package postgres, rollup.go). An hour
+-- What the database counted in an hour that is over, so that it is counted once, beside the traffic (package postgres, rollup.go). An hour
 -- that is not in counted_hours is counted from its rows.
 CREATE TABLE counted_hours (
     hour timestamptz NOT NULL PRIMARY KEY -- its beginning

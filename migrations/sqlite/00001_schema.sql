@@ -2,7 +2,7 @@
 -- One statement for goose, which otherwise takes a buffer of 4 MiB for each line: under the race detector a quarter of them anew.
 -- +goose StatementBegin
 
--- The same log as postgres/00001_schema.sql, where each choice is explained; a file has no partitions and no roles, and nothing is
+-- The same tables as postgres/00001_schema.sql, where each choice is explained; a file has no partitions and no roles, and nothing is
 -- counted ahead in it. Instants and durations are whole microseconds (instants since 1970, UTC) on the clock of the program, flags
 -- are 0 or 1, IDs of sends are UUIDs as text.
 

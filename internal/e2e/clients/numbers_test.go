@@ -30,9 +30,9 @@ type number struct {
 	limit, reserve   int
 }
 
-// flood sends requests of callers of these classes to each number, all at once and over all replicas, n of each. It returns how many of
-// each number were admitted, by class, when all that were have an outcome: those of a spend cap are admitted if they reach the carrier.
-func flood(s *apptest.Stack, numbers []number, n int, tokens map[string]string, classes ...class) map[string]map[class]int {
+// flood sends so many requests of each class of callers to each number, all at once and over all replicas. It returns how many of each
+// number were admitted, by class, when all that were have an outcome: those of a spend cap are admitted if they reach the carrier.
+func flood(s *apptest.Stack, numbers []number, tokens map[string]string, requests map[class]int) map[string]map[class]int {
 	s.Helper()
 	type asked struct {
 		number number
@@ -43,7 +43,7 @@ func flood(s *apptest.Stack, numbers []number, n int, tokens map[string]string, 
 	var accepted []asked
 	var all sync.WaitGroup
 	for _, x := range numbers {
-		for _, c := range classes {
+		for c, n := range requests {
 			for range n {
 				all.Go(func() {
 					request := int(asking.Add(1))
@@ -158,8 +158,8 @@ sms:
 	}
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		carrier, tokens := start(s, "")
-		first := flood(s, numbers, 45, tokens, known, unknown, forUnknown)
-		second := flood(s, numbers, 30, tokens, secretKey, known, unknown, forUnknown)
+		first := flood(s, numbers, tokens, map[class]int{known: 45, unknown: 45, forUnknown: 45})
+		second := flood(s, numbers, tokens, map[class]int{secretKey: 30, known: 30, unknown: 30, forUnknown: 30})
 		for _, x := range numbers {
 			strangers := x.limit - x.reserve
 			if x.purpose == "spend" {
@@ -185,10 +185,14 @@ sms:
 	t.Run("breaker", func(t *testing.T) {
 		apptest.OnEach(t, func(s *apptest.Stack) {
 			_, tokens := start(s, "breaker: {limit: 60, window: 24h}\n")
-			got := flood(s, everything, 70, tokens, secretKey, known, unknown, forUnknown)["own"]
-			const before = 3 // the messages by which browsers became known
-			if sum := got[secretKey] + strangersOf(got) + before; sum != 60 || strangersOf(got)+before > 48 {
-				t.Errorf("%d sends in all, of strangers %d and %d before: %v", sum, strangersOf(got), before, got)
+			first := flood(s, everything, tokens, map[class]int{secretKey: 10, known: 70, unknown: 70, forUnknown: 70})["own"]
+			second := flood(s, everything, tokens, map[class]int{secretKey: 70, known: 10, unknown: 10, forUnknown: 10})["own"]
+			strangers := 3 + strangersOf(first) // with the messages by which browsers became known
+			if sum := strangers + first[secretKey]; first[secretKey] != 10 || strangers > 48 || sum < 48 {
+				t.Errorf("strangers have %d of 48, beside %d of secret keys", strangers, first[secretKey])
+			}
+			if sum := strangers + first[secretKey] + second[secretKey] + strangersOf(second); sum != 60 || strangersOf(second) != 0 {
+				t.Errorf("%d sends in all, of a limit of 60: %v, then %v", sum, first, second)
 			}
 			refused := s.Post("/v1/verifications", `{"channel":"email","to":"last@example.com","purpose":"own"}`)
 			s.Is("one more of a secret key", refused, http.StatusTooManyRequests, refused.BlockedBy == "breaker")
