@@ -42,6 +42,7 @@ type refusal struct {
 	gmail   bool           // the person's mailbox has other spellings
 	key     string         // Idempotency-Key of the honest callers
 	waits   time.Duration  // how long honest callers wait for their message
+	free    bool           // a secret key with trust: stranger is not refused either
 	apart   bool           // each honest caller is tried in a world of its own, since the first uses up what is left
 	exhaust func(w *world) // strangers use up what they can; nil: see test
 	test    string         // the test that tries it, as path and name, where this one does not
@@ -128,6 +129,17 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}",
+		left: "counted by class: {n} sends that fail for no fault of the address stop strangers",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/backoff", func(n int) reply {
+				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
+				return w.send(nth(n), w.person(), "")
+			})
+			w.MailServer.Answers = nil
+		},
+	},
+	{
 		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy + "]}",
 		left: "it binds strangers alone, after {n} sends",
 		exhaust: func(w *world) {
@@ -144,7 +156,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/checks", text: "an app's failed checks", file: roomy + "]}\nchecks: {app: {limit: 50, window: 1h}}\n",
+		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}\nchecks: {app: {limit: 50, window: 1h}}\n",
 		left: "after {n} wrong codes for an app its browsers get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
 			for n := range 10 {
@@ -188,21 +200,21 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/App", text: "`checks: app`", left: "it alarms", file: roomy + "]}\nchecks: {app: {limit: 5, window: 1h}}\n",
+		by: "too-many-checks/App", text: "`checks: app`", free: true, left: "it alarms", file: roomy + "]}\nchecks: {app: {limit: 5, window: 1h}}\n",
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
 		},
 	},
 	{
-		by: "too-many-requests", text: "`requests_per_minute`", known: true, abroad: true, file: roomy + "]}",
+		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy + "]}",
 		price: "{n} requests from its own address in a minute",
 		exhaust: func(w *world) {
 			w.spend("too-many-requests", func(int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) })
 		},
 	},
 	{
-		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", known: true, file: roomy + "]}", key: "order-2026-11-23-01",
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, known: true, file: roomy + "]}", key: "order-2026-11-23-01",
 		price:   "a guess from its own address, before it asks",
 		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
 	},
@@ -271,7 +283,7 @@ var whatRefuses = []refusal{
 				w.MailServer.Answer(vtest.NoMailbox)
 				w.send(nth(n), w.other(n), "")
 			}
-			for range 4 {
+			for range 5 { // from now on
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
 			}
 		},
@@ -339,21 +351,24 @@ var ofTheRequest = []string{
 	"check/approved", "check/expired", "check/pending",
 }
 
-// cause tries a row: strangers use up what they can, and then each honest caller asks. It returns what it cost.
+// cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a secret key for a stranger, which is
+// refused as strangers are. It returns what it cost.
 func (x refusal) cause(t *testing.T) (spent int) {
-	wants := []bool{x.secret, x.known, x.others, x.abroad}
+	wants := []bool{x.secret, x.known, x.others, x.abroad, !x.free}
+	callers := append(slices.Clone(honest), trusted)
 	ask := func(w *world, i int) {
-		got, c := w.refusalOf(callersHonest[i]), callersHonest[i]
+		got, c := w.refusalOf(callers[i]), callers[i]
 		if refused := got != "" && strings.HasPrefix(x.by, got); refused != wants[i] || !refused && got != "" {
-			t.Errorf("%s, the %s key of the app %s after %d requests of strangers: refused by %q, want %v", x.text, c.kind, c.app, w.spent, got, wants[i])
+			t.Errorf("%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
+				x.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
 		}
 	}
-	for i := range callersHonest {
+	for i := range callers {
 		inWorld(t, x, func(w *world) {
 			x.exhaust(w)
 			spent = w.spent
 			ask(w, i)
-			for j := i + 1; j < len(callersHonest) && !x.apart; j++ {
+			for j := i + 1; j < len(callers) && !x.apart; j++ {
 				ask(w, j)
 			}
 		})
@@ -443,6 +458,14 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
 	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpend, strings.Fields(spend.Tag.Get("oneof")))
 	split("check", values(t, "State", "", "../verification/*.go"))
+
+	for _, name := range mappedErrors(t) {
+		if by := refusedWith[name]; by == "" {
+			t.Errorf("the table of problems maps %s: say in refusedWith which row tells if strangers can cause it", name)
+		} else if !found[by] && !found[by+"/"+bounds[0]] {
+			t.Errorf("refusedWith has %s for %s, which is no refusal of the code", by, name)
+		}
+	}
 
 	rows := map[string]bool{}
 	for _, x := range whatRefuses {
@@ -541,6 +564,43 @@ func names(t *testing.T, name string, patterns ...string) (all []string) {
 	t.Helper()
 	for _, c := range constants(t, "", name, patterns...) {
 		all = append(all, c.name)
+	}
+	return all
+}
+
+// refusedWith are the errors that the table of package server maps, with the refusal that each is.
+var refusedWith = map[string]string{
+	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
+	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
+	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
+	"redemption.ErrRedeemed": "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
+}
+
+// mappedErrors are the errors that the table of package server names.
+func mappedErrors(t *testing.T) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../server/errors.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.VAR || d.Specs[0].(*ast.ValueSpec).Names[0].Name != "table" {
+			continue
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				pkg, _ := s.X.(*ast.Ident)
+				name := s.Sel.Name
+				if pkg != nil && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") || strings.HasSuffix(name, "Error") || pkg.Name == "context") {
+					all = append(all, pkg.Name+"."+name)
+				}
+			}
+			return true
+		})
+	}
+	if len(all) < 10 {
+		t.Errorf("found %s alone", all)
 	}
 	return all
 }

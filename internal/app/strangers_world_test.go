@@ -43,8 +43,8 @@ type caller struct {
 
 const home = "198.51.100.7" // address of the honest callers
 
-// callersHonest are those for which the table says whether strangers can cause a refusal.
-var callersHonest = []caller{
+// honest are those for which the table says whether strangers can cause a refusal.
+var honest = []caller{
 	{app: "shop", kind: "secret", ip: home}, {app: "shop", kind: "public", ip: home},
 	{app: "other", kind: "secret", ip: home}, {app: "other", kind: "public", ip: home},
 }
@@ -58,7 +58,7 @@ func nth(n int) caller {
 var neighbor = caller{app: "shop", kind: "public", ip: home}
 
 // trusted is a secret key's request for a stranger.
-var trusted = caller{app: "shop", kind: "secret", ip: "192.0.2.9", stranger: true}
+var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
 
 func keyOf(app, kind string) string { return kind + " key of " + app }
 
