@@ -43,6 +43,7 @@ type refusal struct {
 	key     string         // Idempotency-Key of the honest callers
 	waits   time.Duration  // how long honest callers wait for their message
 	free    bool           // a secret key with trust: stranger is not refused either
+	tick    time.Duration  // of the jobs; 0: a minute
 	apart   bool           // each honest caller is tried in a world of its own, since the first uses up what is left
 	exhaust func(w *world) // strangers use up what they can; nil: see test
 	test    string         // the test that tries it, as path and name, where this one does not
@@ -214,7 +215,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, known: true, file: roomy + "]}", key: "order-2026-11-23-01",
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy + "]}", key: "order-2026-11-23-01",
 		price:   "a guess from its own address, before it asks",
 		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
 	},
@@ -295,6 +296,16 @@ var whatRefuses = []refusal{
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {
 				w.send(nth(w.spent), w.other(w.spent), "")
+			}
+		},
+	},
+	{
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", secret: true, known: true, others: true, abroad: true, sms: true,
+		file: roomy + "]}" + carrier, tick: time.Second, waits: 10 * time.Minute, apart: true,
+		price: "{n} text messages in a code's life to numbers for which the carrier has no route, where its code for that is `temporary`",
+		exhaust: func(w *world) {
+			for ; w.spent < 40; w.spent++ {
+				w.send(nth(w.spent), w.other(10*w.spent+9), "")
 			}
 		},
 	},
@@ -592,7 +603,7 @@ func mappedErrors(t *testing.T) (all []string) {
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				pkg, _ := s.X.(*ast.Ident)
 				name := s.Sel.Name
-				if pkg != nil && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") || strings.HasSuffix(name, "Error") || pkg.Name == "context") {
+				if pkg != nil && pkg.Name != "http" && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") || strings.HasSuffix(name, "Error") || pkg.Name == "context") {
 					all = append(all, pkg.Name+"."+name)
 				}
 			}

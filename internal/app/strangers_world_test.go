@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/config"
+	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
@@ -87,14 +89,16 @@ func loadTested(t *testing.T, lines string) config.Config {
 	return cfg
 }
 
-// inWorld runs a test of a row in a world of its own, in which both apps know a browser, and no rule counts what that has sent.
+// inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule counts what that has sent,
+// except in a roomy policy with a tick of its own.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadTested(t, row.file)
 	settings := func(s *vtest.Settings) {
-		s.Set, s.Vault.Folding, s.Tick, s.Watch = policySet(cfg), cfg.Folding(), time.Minute, (&App{cfg: cfg}).prefixWatch()
+		s.Set, s.Vault.Folding, s.Tick, s.Watch = policySet(cfg), cfg.Folding(), cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
 	}
 	vtest.InBubbleIdle(t, settings, func(r *vtest.Rig) {
+		defer r.Quit() // also after Fatal
 		quiet := slog.New(slog.DiscardHandler)
 		if len(cfg.SMS.Carriers) > 0 {
 			r.Svc = r.ReplicaOn(r.Store, r.MailServer, pricedCarriers(r, cfg))
@@ -111,7 +115,9 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 				t.Fatalf("no known browser: %+v, %+v", first, checked)
 			}
 		}
-		w.Sleep(25 * time.Hour)
+		if row.tick == 0 {
+			w.Sleep(25 * time.Hour)
+		}
 		test(w)
 	})
 }
@@ -127,11 +133,17 @@ func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 		sms.Options{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
+// rigCarrier is the rig's carrier, which has no route to numbers that end with noRoute.
 type rigCarrier struct{ *vtest.Carrier }
+
+const noRoute = "9"
 
 func (rigCarrier) Name() string { return "fake" }
 
 func (c rigCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
+		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}
+	}
 	receipt, err := c.Carrier.Send(ctx, m)
 	var fail *sms.Error
 	errors.As(err, &fail)
