@@ -130,7 +130,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}",
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}\nspellings: {}\n",
 		left: "counted by class: {n} sends that fail for no fault of the address stop strangers",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/backoff", func(n int) reply {
