@@ -34,7 +34,7 @@ func (a *App) printBanner(out io.Writer) {
 		}
 		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n"+
 			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
-			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\"}'\n", base, g.Value)
+			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\",\"trust\":\"stranger\"}'\n", base, g.Value)
 	}
 	fmt.Fprintln(out)
 }

@@ -1,0 +1,617 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/golden"
+	"sendcode/internal/policy"
+	"sendcode/internal/reports"
+	"sendcode/internal/server"
+	"sendcode/internal/sms"
+	vtest "sendcode/internal/verification/verificationtest"
+)
+
+// refusal is a row of SECURITY.md: what refuses a send, a look or a check, and whether strangers can cause it for others.
+type refusal struct {
+	by      string         // the problem, and the scope, bound or reason
+	text    string         // as the page names it
+	secret  bool           // strangers can cause it for a secret key of the same app
+	known   bool           // and for a known browser of the same app
+	others  bool           // and for a secret key of another app
+	abroad  bool           // and for a known browser of another app
+	price   string         // of each yes; {n} is what the test measures
+	left    string         // without a yes: why, or what honest callers still have
+	file    string         // settings beside the apps
+	sms     bool           // it is about text messages; else about mails
+	gmail   bool           // the person's mailbox has other spellings
+	key     string         // Idempotency-Key of the honest callers
+	waits   time.Duration  // how long honest callers wait for their message
+	free    bool           // a secret key with trust: stranger is not refused either
+	tick    time.Duration  // of the jobs; 0: a minute
+	apart   bool           // each honest caller is tried in a world of its own, since the first uses up what is left
+	exhaust func(w *world) // strangers use up what they can; nil: see test
+	test    string         // the test that tries it, as path and name, where this one does not
+}
+
+// Roomy policies, so that only the rule of the row refuses.
+const (
+	roomy = "policies: {default: [{name: person, scope: recipient, limit: 200, window: 24h, reserve: 50}"
+	bound = roomy + ", {name: wide, scope: %s, limit: 10, window: 1h}]}"
+)
+
+const carrier = `
+sms:
+  countries: [DE]
+  carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
+`
+
+// whatRefuses are all refusals that depend on what others did. TestEveryRefusal compares the list with the code's own lists.
+var whatRefuses = []refusal{
+	{
+		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
+		price: "{n} send to the recipient, until the rule's window ends",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/recipient", func(n int) reply { return w.send(nth(n), w.person(), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
+		left: "who is attacked has the reserve and no more: after {n} sends of strangers one code an hour, two a day",
+		exhaust: func(w *world) {
+			for by := ""; by != "hour"; w.Sleep(time.Minute) {
+				a := w.send(nth(w.spent), w.person(), "")
+				if by = a.BlockedBy; by == "" {
+					w.spent++
+				}
+			}
+		},
+	},
+	{
+		by: "quota-exceeded/ip", text: "`client`, of browsers alone", known: true, file: roomy + "]}",
+		price: "{n} sends from its own address in an hour",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/ip", func(n int) reply { return w.send(neighbor, w.other(n), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true, file: fmt.Sprintf(bound, "ip"),
+		price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/ip", func(n int) reply { return w.send(neighbor, w.other(n), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "]}\nrequests_per_minute: 0\n",
+		price: "{n} sends from its own /24 or /48 in an hour",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n%20), w.other(n), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true, file: fmt.Sprintf(bound, "network"),
+		price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n), w.other(n), "") })
+		},
+	},
+	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false), wideRule("global", true),
+	{
+		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true, file: roomy + "]}\nbreaker: {limit: 10, window: 1h}\n",
+		price: "{n} of 10 sends: its limit less its `reserve`",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/everything", func(n int) reply { return w.send(nth(n), w.other(n), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}\nsuppressions: {for: 0}\n",
+		left: "strangers' sends to a bad address fill half of it, {n}",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/failures", func(n int) reply {
+				w.MailServer.Answer(vtest.NoMailbox)
+				return w.send(nth(n), w.person(), "")
+			})
+			w.MailServer.Answers = nil
+		},
+	},
+	{
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}\nspellings: {}\n",
+		left: "counted by class: {n} sends that fail for no fault of the address stop strangers",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/backoff", func(n int) reply {
+				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
+				return w.send(nth(n), w.person(), "")
+			})
+			w.MailServer.Answers = nil
+		},
+	},
+	{
+		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy + "]}",
+		left: "it binds strangers alone, after {n} sends",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/spellings", func(n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })
+		},
+	},
+	{
+		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true, sms: true,
+		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
+		exhaust: func(w *world) {
+			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
+			w.spend("quota-exceeded/carrier", func(n int) reply { return w.send(nth(n), w.person(), "") })
+			w.Carrier.Fail(nil)
+		},
+	},
+	{
+		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}\nchecks: {app: {limit: 50, window: 1h}}\n",
+		left: "after {n} wrong codes for an app its browsers get codes of 8 characters; nothing is refused",
+		exhaust: func(w *world) {
+			for n := range 10 {
+				w.guess(nth(n), w.other(n), 5)
+			}
+			w.Want("characters of a browser's next code", w.send(nth(99), w.other(99), "").CodeFormat.Length, 8)
+		},
+	},
+
+	{
+		by: "too-many-checks/FailureLimit", text: "20 failed checks of a recipient's codes in a day", file: roomy + "]}",
+		left:    "counted by class: {n} wrong codes stop strangers",
+		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
+	},
+	{
+		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true, known: true, file: roomy + "]}",
+		price: "{n} wrong codes, 20 a day, while nobody enters a right one",
+		exhaust: func(w *world) {
+			for d := range 5 {
+				w.guess(nth(d), w.person(), 100)
+				w.Sleep(24 * time.Hour)
+			}
+		},
+	},
+	{
+		by: "too-many-checks/Network", text: "`checks: network`", secret: true, known: true, file: roomy + "]}",
+		price: "{n} wrong codes from its own address, or that of `client_ip`, in an hour",
+		exhaust: func(w *world) {
+			for n := range 30 {
+				w.guess(neighbor, w.other(n), 5)
+			}
+		},
+	},
+	{
+		by: "too-many-checks/WideNetwork", text: "`checks: wide_network`", secret: true, known: true, file: roomy + "]}",
+		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
+		exhaust: func(w *world) {
+			for n := range 100 {
+				w.guess(inNetwork(n%20), w.other(n), 5)
+			}
+		},
+	},
+	{
+		by: "too-many-checks/App", text: "`checks: app`", free: true, left: "it alarms", file: roomy + "]}\nchecks: {app: {limit: 5, window: 1h}}\n",
+		exhaust: func(w *world) {
+			w.guess(nth(0), w.other(0), 5)
+			w.guess(nth(1), w.other(1), 5)
+		},
+	},
+	{
+		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy + "]}",
+		price: "{n} requests from its own address in a minute",
+		exhaust: func(w *world) {
+			w.spend("too-many-requests", func(int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) })
+		},
+	},
+	{
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy + "]}", key: "order-2026-11-23-01",
+		price:   "a guess from its own address, before it asks",
+		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
+	},
+	{
+		by: "conflict", text: "the same, while the guess is worked on", known: true, price: "a guess from its own address, at the same moment",
+		test: "internal/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
+	},
+	{
+		by: "unavailable", text: "a place among the requests that are worked on", left: "strangers hold half of a recipient's places",
+		test: "internal/verification/reserve_test.go TestStrangersDelayNoOthers",
+	},
+	{
+		by: "unavailable", text: "more requests than the machines carry", secret: true, known: true, others: true, abroad: true,
+		price: "a flood from many networks; each is bounded", test: "internal/e2e/faults/isolation_test.go TestHonestRequestsBesideAnAttack",
+	},
+
+	{
+		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy + "]}",
+		price: "{n} message that bounces, that the person reports as spam, or answers with STOP",
+		exhaust: func(w *world) {
+			w.spend("delivery-failed/suppressed", func(n int) reply {
+				a := w.send(nth(n), w.person(), "")
+				_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
+				w.NoError(err)
+				_, err = w.Svc.Providers.Ingest(w.Context(), "postmark", reports.Event{Outcome: reports.Complained, Known: true, Send: sent.ID, At: time.Now()})
+				w.NoError(err)
+				return a
+			})
+		},
+	},
+	{
+		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true, sms: true, file: roomy + "]}" + carrier,
+		price: "{n} text message that the person answers with STOP; the carrier stops all messages of its sender",
+		exhaust: func(w *world) {
+			w.send(nth(0), w.person(), "")
+			w.spent++
+			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut})
+		},
+	},
+	{
+		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + "]}" + carrier,
+		left: "counted by class: {n} text messages whose codes are not entered stop strangers",
+		exhaust: func(w *world) {
+			for range 24 {
+				w.send(nth(w.spent), w.other(w.spent), "")
+				w.spent++
+			}
+			w.Sleep(12 * time.Minute)
+			w.Want("a stranger's message", w.refusedBy(w.send(nth(30), w.other(30), "")), "delivery-failed/paused")
+		},
+	},
+	spendCap("global", true), spendCap("app", false), spendCap("country", true),
+	{
+		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true, sms: true,
+		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number",
+		exhaust: func(w *world) {
+			w.send(nth(0), w.person(), "")
+			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit})
+		},
+	},
+	{
+		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true, others: true, abroad: true,
+		file: roomy + "]}", price: "as many messages to bad addresses, from many networks, as the mail server bears",
+		exhaust: func(w *world) {
+			for n := range 20 {
+				w.MailServer.Answer(vtest.NoMailbox)
+				w.send(nth(n), w.other(n), "")
+			}
+			for range 5 { // from now on
+				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
+			}
+		},
+	},
+	{
+		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives", secret: true, known: true, others: true, abroad: true,
+		file: roomy + "]}", waits: 10 * time.Minute, apart: true, price: "more sends than the mail server takes in a code's life, {n} here, from many networks; `breaker` bounds them",
+		exhaust: func(w *world) {
+			w.MailServer.Each = time.Minute
+			for ; w.spent < 16*12; w.spent++ {
+				w.send(nth(w.spent), w.other(w.spent), "")
+			}
+		},
+	},
+	{
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", secret: true, known: true, others: true, abroad: true, sms: true,
+		file: roomy + "]}" + carrier, tick: time.Second, waits: 10 * time.Minute, apart: true,
+		price: "{n} text messages in a code's life to numbers for which the carrier has no route, where its code for that is `temporary`",
+		exhaust: func(w *world) {
+			for ; w.spent < 40; w.spent++ {
+				w.send(nth(w.spent), w.other(10*w.spent+9), "")
+			}
+		},
+	},
+	{
+		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy + "]}", price: "the ID of its verification, 128 random bits",
+		test: "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+	},
+	{
+		by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
+		test: "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+	},
+}
+
+// inNetwork is the nth stranger in the network of the honest callers.
+func inNetwork(n int) caller {
+	return caller{app: "shop", kind: "public", ip: fmt.Sprintf("198.51.100.%d", 100+n)}
+}
+
+// wideRule is the row of a rule that many share. All apps share some.
+func wideRule(scope string, shared bool) refusal {
+	area := scope == "country" || scope == "prefix"
+	file := fmt.Sprintf(bound, scope)
+	if area {
+		file += carrier
+	}
+	return refusal{
+		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared, file: file, sms: area,
+		price: "{n} of 10 sends: its limit less its `reserve`",
+		exhaust: func(w *world) {
+			w.spend("quota-exceeded/"+scope, func(n int) reply { return w.send(nth(n), w.other(n), "") })
+		},
+	}
+}
+
+// spendCap is the row of a spend cap. All apps share some.
+func spendCap(scope string, shared bool) refusal {
+	return refusal{
+		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared, sms: true,
+		file: roomy + "]}" + carrier + "  spend: [{name: day, scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
+		exhaust: func(w *world) {
+			w.spend("delivery-failed/spend_cap", func(n int) reply { return w.send(nth(n), w.other(n), "") })
+		},
+	}
+}
+
+// ofTheRequest are the refusals that no other caller can cause: they depend on the request itself, the settings, or what is not a send, a
+// look or a check.
+var ofTheRequest = []string{
+	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "not-found", "method-not-allowed",
+	"too-large", "unsupported-media-type", "invalid-field", "internal",
+	"not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
+	"delivery-failed/blocked", "delivery-failed/country_not_served", "delivery-failed/not_configured", "delivery-failed/template",
+	"delivery-failed/unreadable", "delivery-failed/erased", "delivery-failed/ended", "delivery-failed/no_answer",
+	"check/approved", "check/expired", "check/pending",
+}
+
+// cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a secret key for a stranger, which is
+// refused as strangers are. It returns what it cost.
+func (x refusal) cause(t *testing.T) (spent int) {
+	wants := []bool{x.secret, x.known, x.others, x.abroad, !x.free}
+	callers := append(slices.Clone(honest), trusted)
+	ask := func(w *world, i int) {
+		got, c := w.refusalOf(callers[i]), callers[i]
+		if refused := got != "" && strings.HasPrefix(x.by, got); refused != wants[i] || !refused && got != "" {
+			t.Errorf("%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
+				x.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
+		}
+	}
+	for i := range callers {
+		inWorld(t, x, func(w *world) {
+			x.exhaust(w)
+			spent = w.spent
+			ask(w, i)
+			for j := i + 1; j < len(callers) && !x.apart; j++ {
+				ask(w, j)
+			}
+		})
+		if !x.apart {
+			break
+		}
+	}
+	return spent
+}
+
+// Of each refusal, strangers cause for secret keys, known browsers and other apps what the table says, at its price, and nothing else. The
+// table of SECURITY.md is made of it. Run with -update after a change.
+func TestWhatStrangersCause(t *testing.T) {
+	spent := map[string]int{}
+	for _, x := range whatRefuses {
+		if x.exhaust == nil {
+			spent[x.text] = 0
+			continue
+		}
+		t.Run(x.by+" "+x.text, func(t *testing.T) { spent[x.text] = x.cause(t) })
+	}
+	if t.Failed() || len(spent) < len(whatRefuses) { // or not all of them were run
+		return
+	}
+	const page = "../../SECURITY.md"
+	before, rest, found := strings.Cut(readText(t, page), "<!-- of: refusals -->\n")
+	_, after, ended := strings.Cut(rest, "<!-- end -->")
+	if !found || !ended {
+		t.Fatalf("%s has no table of refusals", page)
+	}
+	golden.File(t, page, before+"<!-- of: refusals -->\n"+refusalsTable(spent)+"<!-- end -->"+after)
+}
+
+// refusalsTable is the table of SECURITY.md.
+func refusalsTable(spent map[string]int) string {
+	var table strings.Builder
+	table.WriteString("| refusal | of a secret key | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
+	word := map[bool]string{true: "**yes**", false: "no"}
+	for _, x := range whatRefuses {
+		elsewhere := word[x.others]
+		if x.abroad && !x.others {
+			elsewhere = "its browsers"
+		}
+		price := strings.ReplaceAll(cmp.Or(x.price, x.left), "{n}", strconv.Itoa(spent[x.text]))
+		if path, name, found := strings.Cut(x.test, " "); found {
+			price += fmt.Sprintf(" ([test](%s %q))", path, name)
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", x.text, word[x.secret], word[x.known], elsewhere, price)
+	}
+	return table.String()
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each refusal of the code has a row: each kind of problem, each scope of a rule, each bound of failed checks, each spend cap, each reason
+// of a failure and each end of a code. Each row is one of these, and each yes has a price.
+func TestEveryRefusalHasARow(t *testing.T) {
+	found := map[string]bool{}
+	for _, k := range server.Kinds() {
+		found[k.Slug] = true
+	}
+	split := func(slug string, parts []string) {
+		if len(parts) < 3 {
+			t.Errorf("the code's list for %s is %s", slug, parts)
+		}
+		delete(found, slug)
+		for _, part := range parts {
+			found[slug+"/"+part] = true
+		}
+	}
+	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"), values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
+	split(server.QuotaExceeded.Slug, scopes)
+	checks := reflect.TypeFor[policy.Checks]()
+	bounds := names(t, `Limit$`, "../store/gate/*.go")
+	for i := range checks.NumField() {
+		bounds = append(bounds, checks.Field(i).Name)
+	}
+	split(server.TooManyChecks.Slug, bounds)
+	split(server.DeliveryFailed.Slug, values(t, "", "^Reason", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"))
+	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
+	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpend, strings.Fields(spend.Tag.Get("oneof")))
+	split("check", values(t, "State", "", "../verification/*.go"))
+
+	for _, name := range mappedErrors(t) {
+		if by := refusedWith[name]; by == "" {
+			t.Errorf("the table of problems maps %s: say in refusedWith which row tells if strangers can cause it", name)
+		} else if !found[by] && !found[by+"/"+bounds[0]] {
+			t.Errorf("refusedWith has %s for %s, which is no refusal of the code", by, name)
+		}
+	}
+
+	rows := map[string]bool{}
+	for _, x := range whatRefuses {
+		rows[x.by] = true
+		if yes := x.secret || x.known || x.others || x.abroad; yes != (x.price != "") || yes == (x.left != "") || (x.exhaust == nil) == (x.test == "") {
+			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it", x.text)
+		}
+		if path, name, named := strings.Cut(x.test, " "); named && !strings.Contains(readText(t, "../../"+path), "\nfunc "+name+"(") {
+			t.Errorf("the row of %s: %s is not in %s", x.text, name, path)
+		}
+	}
+	for _, by := range ofTheRequest {
+		if rows[by] {
+			t.Errorf("%s is a row, and of the request", by)
+		}
+		rows[by] = true
+	}
+	for _, by := range slices.Sorted(maps.Keys(found)) {
+		if !rows[by] {
+			t.Errorf("%s has no row: can strangers cause it for others, and at what price?", by)
+		}
+	}
+	for _, by := range slices.Sorted(maps.Keys(rows)) {
+		if !found[by] {
+			t.Errorf("%s is no refusal of the code", by)
+		}
+	}
+}
+
+// constant is a named constant of the sources.
+type constant struct{ name, value string }
+
+// constants are those of the files, without tests, whose declared type is called typed ("" if there is none) and whose name matches.
+func constants(t *testing.T, typed, name string, patterns ...string) (all []constant) {
+	t.Helper()
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.CONST {
+					all = append(all, constantsOf(d, typed, regexp.MustCompile(name))...)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func constantsOf(d *ast.GenDecl, typed string, name *regexp.Regexp) (all []constant) {
+	for _, spec := range d.Specs {
+		spec := spec.(*ast.ValueSpec)
+		declared := ""
+		switch of := spec.Type.(type) {
+		case *ast.Ident:
+			declared = of.Name
+		case *ast.SelectorExpr:
+			declared = of.Sel.Name
+		}
+		for i, id := range spec.Names {
+			if declared != typed || !name.MatchString(id.Name) || i >= len(spec.Values) {
+				continue
+			}
+			c := constant{name: id.Name}
+			if text, ok := spec.Values[i].(*ast.BasicLit); ok && text.Kind == token.STRING {
+				c.value, _ = strconv.Unquote(text.Value)
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// values are the texts of constants, each once.
+func values(t *testing.T, typed, name string, patterns ...string) (all []string) {
+	t.Helper()
+	for _, c := range constants(t, typed, name, patterns...) {
+		if c.value != "" && !slices.Contains(all, c.value) { // else it is another constant's
+			all = append(all, c.value)
+		}
+	}
+	return all
+}
+
+// names are those of constants.
+func names(t *testing.T, name string, patterns ...string) (all []string) {
+	t.Helper()
+	for _, c := range constants(t, "", name, patterns...) {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// refusedWith are the errors that the table of package server maps, with the refusal that each is.
+var refusedWith = map[string]string{
+	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
+	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
+	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
+	"redemption.ErrRedeemed": "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
+}
+
+// mappedErrors are the errors that the table of package server names.
+func mappedErrors(t *testing.T) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../server/errors.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.VAR || d.Specs[0].(*ast.ValueSpec).Names[0].Name != "table" {
+			continue
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				pkg, _ := s.X.(*ast.Ident)
+				name := s.Sel.Name
+				if pkg != nil && pkg.Name != "http" && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") || strings.HasSuffix(name, "Error") || pkg.Name == "context") {
+					all = append(all, pkg.Name+"."+name)
+				}
+			}
+			return true
+		})
+	}
+	if len(all) < 10 {
+		t.Errorf("found %s alone", all)
+	}
+	return all
+}
