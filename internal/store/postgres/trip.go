@@ -78,7 +78,7 @@ func (p *DB) doubt() {
 func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
 	for range clockRetries {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
-		v, err := readTrip(ctx, conn, batch, b)
+		v, err := p.readTrip(ctx, conn, batch, b)
 		if err != nil {
 			return nil, true, err
 		}
@@ -89,7 +89,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			}
 			answers = v.decide(batch)
 			began := time.Now()
-			sure, err = writeTrip(ctx, conn, batch, answers)
+			sure, err = p.writeTrip(ctx, conn, answers)
 			if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
 				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
 			}
@@ -118,15 +118,15 @@ func (v gateView) decide(batch []*call) []answer {
 }
 
 // readTrip opens a transaction, locks the recipients and reads what the gate decides by.
-func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
+func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
 	var trip pgx.Batch
-	trip.Queue(stmtOpen)
-	trip.Queue(stmtLock, lockParameters(batch)...)
+	trip.Queue(p.text[stmtOpen])
+	trip.Queue(p.text[stmtLock], lockParameters(batch)...)
 	statement, parameters := candidates(batch, b)
 	if statement != "" {
-		trip.Queue(statement, parameters...)
+		trip.Queue(p.text[statement], parameters...)
 	}
-	trip.Queue(stmtGate, gateParameters(batch, b)...)
+	trip.Queue(p.text[stmtGate], gateParameters(batch, b)...)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 2 { // begin, locks
@@ -150,10 +150,10 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 }
 
 // writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that nothing was committed.
-func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
+func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer) (sure bool, err error) {
 	var trip pgx.Batch
-	n := queueRows(&trip, answers)
-	return commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	n := p.queueRows(&trip, answers)
+	return p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for range n {
 			if _, err := results.Exec(); err != nil {
 				return err
@@ -165,9 +165,9 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 
 // commitTrip sends the queued statements and a COMMIT; read reads the results of the statements. sure means, with an error, that nothing
 // was committed.
-func commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
+func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
 	n := trip.Len()
-	trip.Queue(stmtCommit)
+	trip.Queue(p.text[stmtCommit])
 	results := conn.SendBatch(ctx, trip)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed. If the connection ends without an
@@ -187,7 +187,7 @@ func commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read f
 }
 
 // queueRows queues the statements that write the rows of all admitted sends, and returns how many statements these are.
-func queueRows(trip *pgx.Batch, answers []answer) int {
+func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
 	var admitted []*answer
 	var fresh, joined []*store.Verification
@@ -204,14 +204,14 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
+		trip.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(stmtJoin, joinParameters(joined)...)
+		trip.Queue(p.text[stmtJoin], joinParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		trip.Queue(stmtSends, sqldb.SendTable.Arrays(store.InSend, sends)...)
-		trip.Queue(stmtOutbox, outboxParameters(admitted)...)
+		trip.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
+		trip.Queue(p.text[stmtOutbox], outboxParameters(admitted)...)
 	}
 	return trip.Len()
 }
