@@ -47,7 +47,7 @@ type ClaimRow struct {
 }
 
 // Claimed returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or zero if there is none; v is that send's
-// verification. held: the caller holds the claim now; it does also if the row has its ID, of a claim whose answer was lost.
+// verification. held: the caller holds the claim now.
 func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
 	out := Claimed{State: ClaimBusy, Now: now}
 	switch {
@@ -55,7 +55,7 @@ func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.T
 		out.State = ClaimOther
 	case s.ID != uuid.Nil && s.Status != Refused:
 		out.State, out.Send, out.Verification = ClaimDone, s, v
-	case held || r.SendID == c.SendID:
+	case held:
 		out.State, out.SendID = ClaimHeld, r.SendID
 	}
 	return out

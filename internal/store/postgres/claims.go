@@ -95,7 +95,7 @@ func (p *DB) changeKeys(batch []*keyCall) {
 }
 
 // changeKeysWithin makes the round trip of a batch. If one call made it fail, or if their leases and lives differ, it makes one for each
-// call. A claim can be repeated, also after a commit of which no answer came: its row has the ID of its send.
+// call. A claim can be repeated, also after a commit of which no answer came: its row has the ID of its send then.
 func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	var answers map[[32]byte]store.Claimed
 	var claims, ended, forgotten []*keyCall
@@ -113,8 +113,10 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 	var err error
 	if alike {
+		again := false
 		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
-			answers, sure, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten)
+			answers, sure, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten, again)
+			again = true
 			return sure, err
 		})
 	}
@@ -129,8 +131,9 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 }
 
-// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that nothing was committed.
-func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall) (
+// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that nothing was committed. again:
+// an earlier run may have been committed.
+func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall, again bool) (
 	answers map[[32]byte]store.Claimed, sure bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtOpen])
@@ -157,7 +160,7 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 		if len(claims) == 0 {
 			return nil
 		}
-		answers, err = readClaimed(results, claims)
+		answers, err = readClaimed(results, claims, again)
 		return err
 	})
 	return answers, sure, err
@@ -185,8 +188,8 @@ func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
 
 func appendSendID(buf []byte, x *keyCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readClaimed reads the results of queueClaims.
-func readClaimed(results pgx.BatchResults, claims []*keyCall) (map[[32]byte]store.Claimed, error) {
+// readClaimed reads the results of queueClaims. again is as for changeKeysOnConn.
+func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[32]byte]store.Claimed, error) {
 	if _, err := results.Exec(); err != nil { // of the forgotten
 		return nil, err
 	}
@@ -219,7 +222,7 @@ func readClaimed(results pgx.BatchResults, claims []*keyCall) (map[[32]byte]stor
 		key := x.In.Key
 		answers[key] = store.Claimed{State: store.ClaimBusy} // without a row: another request has just released and deleted the claim
 		if row, found := stored[key]; found {
-			answers[key] = row.Claimed(x.In.Claim, held[key], sends[key], verifications[key], now)
+			answers[key] = row.Claimed(x.In.Claim, held[key] || again && row.SendID == x.In.SendID, sends[key], verifications[key], now)
 		}
 	}
 	return answers, nil

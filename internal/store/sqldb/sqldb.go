@@ -68,8 +68,7 @@ type Native interface {
 	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	// Claim claims an idempotency key for a request; see the type Claim. While another request holds the claim, the answer is ClaimBusy. If
-	// its lease has ended and there is no send, the next request with the same fingerprint gets the claim. A claim whose row has its
-	// SendID is held, so it may be repeated.
+	// its lease has ended and there is no send, the next request with the same fingerprint gets the claim.
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	// Release ends the lease of a claim that led to no send, so that the next request can get the claim at once. With forget it deletes the
 	// claim, so that the key can also be used for a different request. It changes nothing if the claim has another SendID than id.

@@ -72,7 +72,7 @@ func (s *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget boo
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
 	}
-	return s.Write(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		_, err := q.Change(statement, sqldb.Args{"key": key, "id": id})
 		return err
 	})

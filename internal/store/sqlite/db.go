@@ -93,7 +93,7 @@ func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 
 // ReadStep implements sqldb.Engine.
 func (s *DB) ReadStep(ctx context.Context, x *sqldb.Step) error {
-	return s.Read(ctx, func(q sqldb.Tx) error {
+	return s.Engine.Read(ctx, func(q sqldb.Tx) error {
 		_, err := q.Run(x.Statement, x.Args, x.Each)
 		return err
 	})
