@@ -130,6 +130,8 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p.steps.Waits = true // a step writes to its caller's variables
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
+	slow := beginTimeout() * 3 / 4
+	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.endings.Slow = slow, slow, slow, slow
 	return p, nil
 }
 
