@@ -100,7 +100,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		base time.Duration
-	}{{40, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
+	}{{70, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
 				a, p := newAdmission(), &pace{rate: c.rate, base: c.base}
@@ -153,7 +153,7 @@ func TestAStandstillEnds(t *testing.T) {
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
-		if late := o.late.Load(); late > int64(400*quick.Seconds()*20/store.CallTimeout.Seconds()) { // once in each CallTimeout
+		if late := o.late.Load(); late > 5*leastUnderWay { // as many in each CallTimeout
 			t.Errorf("%d of 8,000 waited in vain", late)
 		}
 		time.Sleep(5 * time.Second)
