@@ -104,7 +104,7 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the log's answers too, use this function.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the database's answers too, use this function.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used, Ages: Unsummed}
 	if t.ages >= 0 {

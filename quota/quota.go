@@ -1,7 +1,7 @@
 // Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy, over all their scopes, admit one
 // more event, and tells exactly how long to wait if they do not.
 //
-// In sendcode, Take runs before anything is written or rendered, and only a send that it admits goes on to the log. This package knows
+// In sendcode, Take runs before anything is written or rendered, and only a send that it admits goes on to the database. This package knows
 // nothing of mail, SMS or HTTP.
 //
 // A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding window an event at t counts while

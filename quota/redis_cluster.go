@@ -36,7 +36,7 @@ func (p plan) split() []part {
 }
 
 // merge combines the answers of the parts to one Decision with Admitted false. Its instant is that of the recipient's bucket, since
-// the log compares it with the recipient's other events; without a recipient, that of the first rule's bucket.
+// the database compares it with the recipient's other events; without a recipient, that of the first rule's bucket.
 func (p plan) merge(parts []part, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}

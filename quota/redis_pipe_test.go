@@ -78,7 +78,7 @@ func (c *crowd) take(id string) error {
 	return err
 }
 
-// goTogether starts n takes that wait for a lane, calls meanwhile, and opens the gate.
+// goTogether starts n takes that wait for a lane, calls meanwhile, and lets them go.
 func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	errs, before := make([]error, n), len(c.pipe.waiting)
 	for i := range n {

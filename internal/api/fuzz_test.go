@@ -31,7 +31,7 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI is the API over the real use cases, with the log and the limiter in memory. What it logs goes to logged.
+// newAPI is the API over the real use cases, with the database and the limiter in memory. What it logs goes to logged.
 func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
 	renderer, err := message.New(templates.FS)
@@ -46,7 +46,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 		c(&settings)
 	}
 	codes := verificationtest.New(settings, verificationtest.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Mails: renderer, Logger: logger,
+		Limiter: quota.NewMemory(time.Now, "process"), DB: sqlitetest.Open(t, time.Now), Mails: renderer, Logger: logger,
 		Sender: &verificationtest.MailServer{},
 	})
 	ctx, stop := context.WithCancel(context.Background())

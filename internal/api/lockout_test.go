@@ -29,9 +29,9 @@ func (c client) lockOut(to string) {
 }
 
 // An exhausted client learns nothing of a lockout either: neither of one that this process remembers, nor of one that only
-// the log knows of.
+// the database knows of.
 func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
-	for name, after := range map[string]time.Duration{"remembered": 0, "in the log alone": time.Minute} {
+	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				e := newAPI(t, io.Discard, verificationtest.WithRules(

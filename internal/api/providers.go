@@ -21,7 +21,7 @@ type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
 
-// limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gate.
+// limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	Refund(ctx context.Context, id string, buckets ...string) error

@@ -47,7 +47,7 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 type Receipts struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: none report
-	Log       *reports.Receipts
+	Recorder  *reports.Receipts
 	Logger    *slog.Logger
 }
 
@@ -96,14 +96,14 @@ func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Repor
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":
-		if _, err = a.Log.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, fault.NotFound) {
+		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, fault.NotFound) {
 			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
 		}
 	case unreadable != nil:
 		return nil
 	default:
-		_, err = a.Log.Record(c.Request().Context(), id, report.Delivered)
+		_, err = a.Recorder.Record(c.Request().Context(), id, report.Delivered)
 	}
 	if err != nil {
 		a.Logger.Warn("could not store receipt", "carrier", carrier, "send", id, "error", err)

@@ -52,11 +52,11 @@ func newSigning(t *testing.T) *signing {
 // replica is one of several processes behind the limiter.
 func (s *signing) replica() *providerAPI {
 	now := func() time.Time { return s.now }
-	gate := gates.New(s.limiter, nil, policy.NewInForce(policy.Set{}, now), now, slog.New(slog.DiscardHandler))
+	limiter := gates.New(s.limiter, nil, policy.NewInForce(policy.Set{}, now), now, slog.New(slog.DiscardHandler))
 	return providerAPIWith(s.T, reports.Auth{
 		Scheme: reports.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []reports.Path{{"at"}, {"token"}}, Time: reports.Path{"at"},
 		Signature: reports.Path{"sum"},
-	}, gate, now)
+	}, limiter, now)
 }
 
 // event is signed at a time, and tells of a kind.

@@ -25,20 +25,20 @@ type AccountChange struct {
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	log, done, err := openStoreForCommand(ctx, cfg)
+	db, done, err := openStoreForCommand(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = done() }()
 	if wish.Do == "list" {
-		return listAccounts(ctx, log, out)
+		return listAccounts(ctx, db, out)
 	}
 	act, err := auth.NewCommandEntry()
 	if err != nil {
 		return err
 	}
 	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
-	password, err := auth.ChangeAccount(ctx, log, w, time.Now(), act)
+	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-func listAccounts(ctx context.Context, log *sqldb.DB, out io.Writer) error {
-	list, err := log.Accounts(ctx)
+func listAccounts(ctx context.Context, db *sqldb.DB, out io.Writer) error {
+	list, err := db.Accounts(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,15 +75,15 @@ func openStoreForCommand(ctx context.Context, cfg config.Config) (*sqldb.DB, fun
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
 			return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 		}
-		if !config.LogFileExists(cfg.DataDir) {
+		if !config.DatabaseFileExists(cfg.DataDir) {
 			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {
 				return nil, nil, errors.Join(err, unlock())
 			}
 		}
 	}
-	log, err := openStore(ctx, cfg, time.Now)
+	db, err := openStore(ctx, cfg, time.Now)
 	if err != nil {
 		return nil, nil, errors.Join(err, unlock())
 	}
-	return log, func() error { return errors.Join(log.Close(), unlock()) }, nil
+	return db, func() error { return errors.Join(db.Close(), unlock()) }, nil
 }

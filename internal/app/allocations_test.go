@@ -34,7 +34,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := &lightParts{DB: a.log, finished: make(chan struct{}, 1)}
+	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 1)}
 	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -66,7 +66,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	}
 }
 
-// lightParts admits every send as the log does where it has nothing of its recipient, accepts every mail, and writes nothing.
+// lightParts admits every send as the database does where it has nothing of its recipient, accepts every mail, and writes nothing.
 type lightParts struct {
 	*sqldb.DB
 	finished chan struct{}
@@ -78,7 +78,7 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, err
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
 	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID
-	return store.Begun{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now, NowClock: store.LogClock}, err
+	return store.Begun{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now, NowClock: store.DatabaseClock}, err
 }
 
 // Send implements outbox.Sender.

@@ -50,7 +50,7 @@ type App struct {
 	ids       *store.IDs
 	generated []config.ShownSecret
 
-	log         *sqldb.DB
+	db          *sqldb.DB
 	limiter     gates.Limiter
 	redis       *quota.Redis // behind the limiter, with its client; nil when that is in process
 	redisClient redis.UniversalClient
@@ -118,7 +118,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	return a, runSteps(
 		a.fillSecrets,
 		a.openPorts,
-		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openLog) },
+		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openDatabase) },
 		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
@@ -193,8 +193,8 @@ func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr()
 // Mailbox returns the dev mailbox; nil when a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
-// Log returns the store.
-func (a *App) Log() *sqldb.DB { return a.log }
+// DB returns the store.
+func (a *App) DB() *sqldb.DB { return a.db }
 
 func (a *App) close() error {
 	var errs []error

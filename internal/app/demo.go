@@ -49,7 +49,7 @@ func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 	return New(ctx, served, logger)
 }
 
-// fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and log are the real ones, on a clock of
+// fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and database are the real ones, on a clock of
 // their own; mail servers and carriers are played.
 func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
@@ -60,9 +60,9 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	if a.texts, err = a.newTextRenderer(""); err != nil {
 		return err
 	}
-	if err := runSteps(a.fillSecrets, func() error { return a.openLog(ctx) }, a.newOutbox); err != nil {
+	if err := runSteps(a.fillSecrets, func() error { return a.openDatabase(ctx) }, a.newOutbox); err != nil {
 		return err
 	}
 	a.newServices(demo.SyncOutbox{Outbox: a.outbox})
-	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.log, Flush: a.refused.Flush, Clock: clock, MailServer: mails})
+	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.db, Flush: a.refused.Flush, Clock: clock, MailServer: mails})
 }

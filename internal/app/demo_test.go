@@ -34,7 +34,7 @@ func TestDemo(t *testing.T) {
 	from := time.Now().Add(-demo.Week - time.Minute)
 	filter := store.Filter{From: from, Limit: store.MaxPage}
 	for {
-		rows, err := a.log.Sends(t.Context(), filter)
+		rows, err := a.db.Sends(t.Context(), filter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	entries, err := a.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
+	entries, err := a.db.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
 	if err != nil || len(entries) < 2 {
 		t.Errorf("%d audit entries: %v", len(entries), err)
 	}

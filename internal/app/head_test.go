@@ -115,7 +115,7 @@ func TestHeadOfEveryRoute(t *testing.T) {
 			good++
 		}
 	}
-	entries, err := a.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 100})
+	entries, err := a.db.AuditEntries(t.Context(), store.AuditFilter{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (a *App) addRoutes() error {
 	})
 	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
-	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Log: a.receipts, Logger: a.logger}
+	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Recorder: a.receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		receipts.Carriers = carriers
 	}
@@ -112,8 +112,8 @@ func (a *App) addRoutes() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.RegisterRebuilds(a.gate.Rebuilds)
-	a.metrics.RegisterClocks(a.gate.ClocksApart)
+	a.metrics.RegisterRebuilds(a.gates.Rebuilds)
+	a.metrics.RegisterClocks(a.gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.observeParts(front)
 	a.registerMetrics(back)
@@ -136,7 +136,7 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		sources = append(sources, p.SourceWithSecret())
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	api.NewProviderEvents(sources, a.providers, a.gate, a.metrics.ProviderEvent, a.logger).Register(e)
+	api.NewProviderEvents(sources, a.providers, a.gates, a.metrics.ProviderEvent, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
@@ -213,10 +213,10 @@ func (a *App) registerConsole(e *echo.Echo) {
 		return
 	}
 	a.console = console.New(console.Config{
-		Log: a.log, Desk: a.desk, Policies: a.desk,
+		DB: a.db, Desk: a.desk, Policies: a.desk,
 		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
-			Accounts: a.log, Sessions: a.log, Factors: a.log, Limiter: a.gate, Ring: a.ring, Provider: Provider(a.cfg),
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.gates, Ring: a.ring, Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
@@ -242,7 +242,7 @@ func (a *App) registerMetrics(e *echo.Echo) {
 
 // storageStatus returns the database's storage status.
 func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
-	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
+	return a.db.StorageStatus(ctx, a.policy.Get().Retention)
 }
 
 func adminTokens(c config.Config) (all []auth.Token) {

@@ -28,7 +28,7 @@ const (
 // keys that have a check value are looked for: while the ring has all of them, nothing else is read.
 type keyCheck struct {
 	vault  keys.Vault
-	log    *sqldb.DB
+	db     *sqldb.DB
 	logger *slog.Logger
 	rows   int // sealed ones that are looked at in each run; 0: keyedRows
 
@@ -57,7 +57,7 @@ func vaultOf(cfg config.Config) keys.Vault {
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	k := &keyCheck{vault: a.keys, log: a.log, logger: a.logger}
+	k := &keyCheck{vault: a.keys, db: a.db, logger: a.logger}
 	if err := k.compare(ctx); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 
 // compare enters the keys that the database does not know, and fails if it knows one with other bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
-	known, err := k.log.EnterKeyChecks(ctx, k.vault.Checks())
+	known, err := k.db.EnterKeyChecks(ctx, k.vault.Checks())
 	if err != nil {
 		return explainOtherKeys(err)
 	}
@@ -149,7 +149,7 @@ func (k *keyCheck) findSealed(ctx context.Context, codes []string) (again bool, 
 
 // ofCodes returns the keys of codes that have not expired, of those that the ring lacks.
 func (k *keyCheck) ofCodes(ctx context.Context) ([]string, error) {
-	used, err := k.log.KeysOfCodes(ctx, keyedCodes)
+	used, err := k.db.KeysOfCodes(ctx, keyedCodes)
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
@@ -159,7 +159,7 @@ func (k *keyCheck) ofSealed(ctx context.Context) (missing []string, more bool, e
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
 	}
-	rows, next, err := k.log.SealedPage(ctx, sqldb.SealedTables[k.table], k.after, cmp.Or(k.rows, keyedRows))
+	rows, next, err := k.db.SealedPage(ctx, sqldb.SealedTables[k.table], k.after, cmp.Or(k.rows, keyedRows))
 	if err != nil {
 		return nil, false, err
 	}
@@ -211,9 +211,9 @@ func (k *keyCheck) Complete(context.Context) *server.Reason {
 
 // CompareKeys compares the keys of a configuration, as far as it has them, with the database's check values, as a start does, but writes
 // nothing. It returns the IDs of the keys that codes need and the ring lacks.
-func CompareKeys(ctx context.Context, cfg config.Config, log *sqldb.DB) (missing []string, err error) {
-	k := keyCheck{vault: vaultOf(cfg), log: log}
-	known, err := log.KeyChecks(ctx)
+func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
+	k := keyCheck{vault: vaultOf(cfg), db: db}
+	known, err := db.KeyChecks(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -32,16 +32,16 @@ type keyed struct {
 func newKeyed(t *testing.T) *keyed {
 	t.Helper()
 	clock := &storetest.TestClock{At: storetest.Epoch}
-	log := storetest.Must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), clock.Now))(t)
-	t.Cleanup(func() { storetest.OK(t, log.Close()) })
-	return &keyed{T: t, Fixture: storetest.NewFixture(log).Clocked(clock.At, clock.Step)}
+	db := storetest.Must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), clock.Now))(t)
+	t.Cleanup(func() { storetest.OK(t, db.Close()) })
+	return &keyed{T: t, Fixture: storetest.NewFixture(db).Clocked(clock.At, clock.Step)}
 }
 
 // process returns the check of a process with this ring.
 func (k *keyed) process(ring, index string) *keyCheck {
 	k.Helper()
 	parsed := storetest.Must(keys.Parse(ring))(k.T)
-	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, log: k.DB, logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
+	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB, logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
 }
 
 // writes adds a code of ten minutes by a process with this ring, in the week of this letter, and returns its ID.

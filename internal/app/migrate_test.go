@@ -24,7 +24,7 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		}
 		servertest.Same(t, "a run", out.String(), want)
 	}
-	file, err := sql.Open("sqlite", filepath.Join(cfg.DataDir, config.LogFile))
+	file, err := sql.Open("sqlite", filepath.Join(cfg.DataDir, config.DatabaseFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (a *App) observeParts(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
 	a.hashSettings(a.cfg)
 	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
-	a.metrics.RegisterBacklog(a.log.Backlog)
+	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
@@ -68,7 +68,7 @@ func (a *App) initApps(cfg config.Config) {
 
 // pools returns the state of every pool of connections.
 func (a *App) pools() []store.Pool {
-	all := slices.Clone(a.log.Pools())
+	all := slices.Clone(a.db.Pools())
 	if a.redisClient != nil {
 		s := a.redisClient.PoolStats()
 		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns), Waits: int64(s.Misses)})

@@ -23,7 +23,7 @@ func (a *App) addProbes() {
 		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
 		limiter = func(ctx context.Context) *server.Reason { return redisReason(redis.Get(ctx)) }
 	}
-	a.database = newDatabaseProbe(a.log.Ping, a.log.LastCommit, beats, a.logger)
+	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
 	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
 		if r := a.database.Writable(ctx); r != nil {

@@ -226,7 +226,7 @@ func unwritableReason(err error) *server.Reason {
 		reason.Word, reason.Unready = "log_schema", true
 		reason.Text = "The database has another schema than this program: run sendcode migrate of this version."
 	case errors.Is(err, store.ErrNoPartition):
-		reason.Word, reason.Text = "log_no_partition", "The log has no partition for the present time."
+		reason.Word, reason.Text = "log_no_partition", "The database has no partition for the present time."
 	}
 	return &reason
 }

@@ -26,7 +26,7 @@ var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second
 // keeps no state: it can be stopped, and called again, at any time. The error says how many rows are left, for example because they were
 // locked, or written meanwhile by a replica that has another first key.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
-	log, done, err := openStoreForCommand(ctx, cfg)
+	db, done, err := openStoreForCommand(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := log.EnterKeyChecks(ctx, vaultOf(cfg).Checks()); err != nil {
+	if _, err := db.EnterKeyChecks(ctx, vaultOf(cfg).Checks()); err != nil {
 		return explainOtherKeys(err)
 	}
-	r := rekeying{log: log, ring: ring, out: out, printed: time.Now()}
-	if err := log.EachSealed(ctx, rekeyRows, func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
+	r := rekeying{db: db, ring: ring, out: out, printed: time.Now()}
+	if err := db.EachSealed(ctx, rekeyRows, func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
-	counts, err := CountKeys(ctx, log)
+	counts, err := CountKeys(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 }
 
 type rekeying struct {
-	log           *sqldb.DB
+	db            *sqldb.DB
 	ring          *keys.Ring
 	out           io.Writer
 	read, changed int
@@ -75,7 +75,7 @@ func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.S
 		began := time.Now()
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
-		n, err := r.log.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
+		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key)) // nil where the key is missing: it stays, and is counted
 			return sealed
 		})
@@ -98,9 +98,9 @@ func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.S
 }
 
 // CountKeys returns how many rows are sealed under each key, by its ID; "" are damaged.
-func CountKeys(ctx context.Context, log *sqldb.DB) (map[string]int, error) {
+func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
-	err := log.EachSealed(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
+	err := db.EachSealed(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
 		for _, row := range rows {
 			counts[keys.SealedBy(row.Sealed)]++
 		}

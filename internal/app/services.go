@@ -19,7 +19,7 @@ import (
 // services are the use cases, and what several of them need.
 type services struct {
 	policy    *policy.InForce
-	gate      *gates.Gate
+	gates     *gates.Gates
 	keys      keys.Vault
 	outbox    *outbox.Outbox
 	refused   *refusals.Batch
@@ -45,33 +45,33 @@ func (a *App) newOutbox() error {
 	}
 	a.useTemplates(own)
 	a.policy = policy.NewInForce(policySet(a.cfg), a.now)
-	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
-	a.gate = gates.New(a.limiter, a.log, a.policy, a.now, a.logger)
+	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{DB: a.db, Logger: a.logger, Observer: a.metrics})
+	a.gates = gates.New(a.limiter, a.db, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{
 		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(),
 		AskAfter: a.receiptPollDelay(),
 		Workers:  max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
-		Store: a.log, Gate: a.gate, Policy: a.policy, Vault: a.keys, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
+		Store: a.db, Limiter: a.gates, Policy: a.policy, Vault: a.keys, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(), Observer: a.metrics, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 	})
-	a.gate.RefundLater = a.outbox.RefundLater
+	a.gates.RefundLater = a.outbox.RefundLater
 	return nil
 }
 
 // newServices creates the use cases on the outbox and the database, and package support on the use cases.
 func (a *App) newServices(through verification.Outbox) {
-	a.refused = refusals.New(a.log, a.now, a.logger)
+	a.refused = refusals.New(a.db, a.now, a.logger)
 	a.signer = proof.New(a.ring)
 	codes := verification.Parts{
-		Store: a.log, Gate: a.gate, Outbox: through, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails,
+		Store: a.db, Gates: a.gates, Outbox: through, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails,
 		Prover: a.signer, Observer: a.metrics, Lease: outbox.DefaultLease, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 		HoldUntil: a.cfg.HoldUntil,
 	}
 	teller := policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}
 	desk := support.Parts{
 		Teller: teller,
-		Store:  a.log, Limiter: a.gate, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,
+		Store:  a.db, Limiter: a.gates, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,
 	}
 	if a.carrier != nil {
 		codes.Texts, desk.Texts = a.texts, a.texts
@@ -79,17 +79,17 @@ func (a *App) newServices(through verification.Outbox) {
 	a.codes = verification.New(codes)
 	desk.Codes = a.codes
 	a.desk = support.New(desk)
-	a.proofs = &redemption.Service{Store: a.log, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now}
-	a.limits = limits.New(a.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
-	a.receipts = &reports.Receipts{Store: a.log, Carriers: a.receiptPoller(), Vault: a.keys, Teller: teller, Logger: a.logger}
-	a.providers = &reports.Providers{Store: a.log, Policy: a.policy, Vault: a.keys, Teller: teller, Logger: a.logger}
+	a.proofs = &redemption.Service{Store: a.db, Proofs: a.signer, Vault: a.keys, Policy: a.policy, Now: a.now}
+	a.limits = limits.New(a.gates, a.cfg.IndexKeyBytes(), limitSet(a.cfg), a.metrics.LimitAnswered)
+	a.receipts = &reports.Receipts{Store: a.db, Carriers: a.receiptPoller(), Vault: a.keys, Teller: teller, Logger: a.logger}
+	a.providers = &reports.Providers{Store: a.db, Policy: a.policy, Vault: a.keys, Teller: teller, Logger: a.logger}
 }
 
 // jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
-	log := &jobs.Maintenance{Store: a.log, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger,
+	maintenance := &jobs.Maintenance{Store: a.db, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger,
 		Teller: policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}}
-	table := append(log.Table(),
+	table := append(maintenance.Table(),
 		jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run},
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(a.refused.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(a.codes.LogAlarms)},

@@ -32,7 +32,7 @@ const processClock = "process"
 // RedisPrefix begins every key, so that a Redis can be shared.
 const RedisPrefix = "sendcode"
 
-func (a *App) openLog(ctx context.Context) error {
+func (a *App) openDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if a.cfg.DatabaseURL != "" {
@@ -40,29 +40,29 @@ func (a *App) openLog(ctx context.Context) error {
 			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
-	log, err := openStore(ctx, a.cfg, a.now)
+	db, err := openStore(ctx, a.cfg, a.now)
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
-	a.log = sqldb.Observed(log, a.statementObserver())
-	a.onClose(log.Close)
+	a.db = sqldb.Observed(db, a.statementObserver())
+	a.onClose(db.Close)
 	return nil
 }
 
 // openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
 func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
-		log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.LogFile), now)
+		db, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.DatabaseFile), now)
 		if err != nil {
 			return nil, err
 		}
-		return log.Store(), nil
+		return db.Store(), nil
 	}
-	log, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
+	db, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	if err != nil {
 		return nil, err
 	}
-	return log.Store(), nil
+	return db.Store(), nil
 }
 
 func (a *App) openLimiter(ctx context.Context) error {
@@ -167,7 +167,7 @@ func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}
-	return a.gate.Rebuild(ctx, a.clock)
+	return a.gates.Rebuild(ctx, a.clock)
 }
 
 // openMailServers opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.

@@ -52,12 +52,12 @@ func (a *App) openCarriers() error {
 		a.metrics.InitSpendCap(c.Name)
 	}
 	if len(caps) > 0 {
-		options.Reserve = outbox.NewBudget(a.log, caps, a.logger, a.metrics.SpendRefused).Reserve
+		options.Reserve = outbox.NewBudget(a.db, caps, a.logger, a.metrics.SpendRefused).Reserve
 	}
 	carriers := sms.NewCarriers(routes, options)
 	a.metrics.RegisterCarriers(carriers.Health)
 	a.metrics.RegisterPausedPrefixes(func(ctx context.Context) (int, error) {
-		list, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
+		list, _, err := a.db.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 		return len(list), err
 	})
 	a.carrier = carriers

@@ -16,12 +16,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// LogFile is the log in the data directory.
-const LogFile = "sendcode.db"
+// DatabaseFile is the database in the data directory.
+const DatabaseFile = "sendcode.db"
 
-// LogFileExists reports whether the data directory has a SQLite log; true also if that cannot be read, so that no log is given other keys.
-func LogFileExists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, LogFile))
+// DatabaseFileExists reports whether the data directory has a SQLite file; true also if that cannot be read, so that no file is given other keys.
+func DatabaseFileExists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -47,9 +47,9 @@ func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secrets, err
 	}
-	if keysMatter && LogFileExists(dir) {
+	if keysMatter && DatabaseFileExists(dir) {
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Printable(path), LogFile)
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Printable(path), DatabaseFile)
 	}
 	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
 	for _, s := range storedSecrets {

@@ -222,14 +222,14 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
-// A log that cannot be looked for counts as one, so that its keys are not made anew.
-func TestLogFileExists(t *testing.T) {
+// A database that cannot be looked for counts as one, so that its keys are not made anew.
+func TestDatabaseFileExists(t *testing.T) {
 	dir := t.TempDir()
-	is(t, "in an empty directory", LogFileExists(dir), false)
-	file := filepath.Join(dir, LogFile)
+	is(t, "in an empty directory", DatabaseFileExists(dir), false)
+	file := filepath.Join(dir, DatabaseFile)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	is(t, "beside the file", LogFileExists(dir), true)
-	is(t, "in what is no directory", LogFileExists(file), true)
+	is(t, "beside the file", DatabaseFileExists(dir), true)
+	is(t, "in what is no directory", DatabaseFileExists(file), true)
 }

@@ -82,7 +82,7 @@ var checks = map[string]func(text string) string{
 	"mail_from": checkMailFrom, "selector": checkSelector,
 	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
-	// A token that opens the whole log is long, and fits a header.
+	// A token that opens the console is long, and fits a header.
 	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
 	"webhook_url": checkWebhookURL,
 	"policy":      checkPolicyName, "time_zone": checkTimeZone,

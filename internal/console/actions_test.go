@@ -27,7 +27,7 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Log.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
+	h, err := r.DB.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }
@@ -135,7 +135,7 @@ func TestDeedsOfARefusal(t *testing.T) {
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
-	story, err := r.Log.Story(context.Background(), s.ID)
+	story, err := r.DB.Story(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "quota.reset verification.resend verification.cancel recipient.reveal"
 	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators, auth.Owner: operators + " recipient.erase", "": ""} {

@@ -26,8 +26,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// log has the store's methods that the console needs. Implementation: sqldb.DB.
-type log interface {
+// database has the store's methods that the console needs. Implementation: sqldb.DB.
+type database interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
@@ -43,7 +43,7 @@ type log interface {
 
 // Config is what a console works with.
 type Config struct {
-	Log            log
+	DB             database
 	Auth           auth.Config
 	Desk           *support.Desk
 	Policies       policies.Desk // the same desk
@@ -78,7 +78,7 @@ func New(c Config) *Console {
 	}
 	l := frame.New(c.Logger)
 	return &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: newTail(c.Log, c.Logger),
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: newTail(c.DB, c.Logger),
 		exports: make(chan struct{}, maxExports),
 	}
 }
@@ -120,7 +120,7 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Records{Store: a.Log, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
+	lists := &records.Records{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
 	a.auth.Add(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)

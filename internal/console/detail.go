@@ -160,7 +160,7 @@ func (a *Console) newerRequest(ctx context.Context, s store.Send) (*store.Send, 
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
+	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
 	switch {
 	case err != nil:
 		return nil, err
@@ -180,7 +180,7 @@ func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.
 		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
-		its, err := a.Log.Story(ctx, row.ID)
+		its, err := a.DB.Story(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = frame.MaxLimit
-	rows, err := a.sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
+	rows, err := a.sends(c.Request().Context(), q.filter) // before anything is answered: a database that is away is a 503
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Send) 
 			act.To = rows[0].To
 		}
 	}
-	return act, a.Log.AddAuditEntry(c.Request().Context(), act)
+	return act, a.DB.AddAuditEntry(c.Request().Context(), act)
 }
 
 // filterForAudit returns the filters for the audit entry: "from=… status=failed app".
@@ -116,7 +116,7 @@ func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, f
 	}
 	end, err := store.CompleteAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
-		err = a.Log.AddAuditEntry(ctx, end)
+		err = a.DB.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
 		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
@@ -164,7 +164,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 			return n, err
 		}
 		f.Before = new(markOf(rows[len(rows)-1]))
-		if rows, err = a.Log.Sends(c.Request().Context(), f); err != nil {
+		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
 	}

@@ -81,7 +81,7 @@ func TestExport(t *testing.T) {
 	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
 }
 
-// Many pages, longer than the server waits for an answer; and a log that goes away in the middle breaks the file off.
+// Many pages, longer than the server waits for an answer; and a database that goes away in the middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
 	const n = 5*frame.MaxLimit + 17
@@ -89,10 +89,10 @@ func TestExportStreams(t *testing.T) {
 	for i := range n {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
 	}
-	r.Must(r.Log.Refused(t.Context(), rows))
+	r.Must(r.DB.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
 	pages, away := 0, 99
-	r.Log.SetFault(func(method string) sqlitetest.Fault {
+	r.DB.SetFault(func(method string) sqlitetest.Fault {
 		if method != "Sends" {
 			return sqlitetest.None
 		}
@@ -128,7 +128,7 @@ func TestOutcomes(t *testing.T) {
 	r := newRig(t)
 	check := func(c store.CheckRequest) {
 		r.Clock.Add(time.Second)
-		r.Must(r.Log.Check(t.Context(), c))
+		r.Must(r.DB.Check(t.Context(), c))
 	}
 	expired := r.sent("ex@example.com")
 	r.Clock.Add(9 * time.Minute)
@@ -139,7 +139,7 @@ func TestOutcomes(t *testing.T) {
 		check(storetest.Wrong(locked.VerificationID))
 	}
 	fifth := r.Clock.Now()
-	r.Must(r.Log.Cancel(t.Context(), canceled.VerificationID))
+	r.Must(r.DB.Cancel(t.Context(), canceled.VerificationID))
 	waiting := r.sent("wa@example.com")
 	refused := r.refused("wa@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.VerificationID = waiting.VerificationID })
 	r.Clock.Add(time.Minute)
@@ -180,10 +180,10 @@ func TestExportKeepsNoRows(t *testing.T) {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute",
 			Count: 1, Reference: strings.Repeat("r", 64)})
 	}
-	r.Must(r.Log.Refused(t.Context(), rows))
+	r.Must(r.DB.Refused(t.Context(), rows))
 	clear(rows)
 	pages, first, most := 0, uint64(0), uint64(0)
-	r.Log.SetFault(func(method string) sqlitetest.Fault {
+	r.DB.SetFault(func(method string) sqlitetest.Fault {
 		if method == "Sends" {
 			if pages++; pages%10 == 0 {
 				var m runtime.MemStats

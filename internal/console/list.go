@@ -209,7 +209,7 @@ func (a *Console) readStory(ctx context.Context, id string) (store.Story, error)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
 		return store.Story{}, fault.NotFound
 	}
-	s, err := a.Log.Story(ctx, parsed)
+	s, err := a.DB.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
 		s.Related, err = a.recentSends(ctx, s.Send)
 	}
@@ -228,7 +228,7 @@ func (a *Console) recentSends(ctx context.Context, s store.Send) ([]store.Send, 
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil
 	}
-	rows, err := a.Log.Sends(ctx, store.Filter{
+	rows, err := a.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
 		Before: new(markOf(s)), Limit: leadRows,
 	})

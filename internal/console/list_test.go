@@ -90,7 +90,7 @@ func TestPaging(t *testing.T) {
 func TestFilters(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
-	r.Must(r.Log.Check(t.Context(), storetest.Right(sent.VerificationID)))
+	r.Must(r.DB.Check(t.Context(), storetest.Right(sent.VerificationID)))
 	first := sent.ID.String()
 	r.Clock.Add(time.Hour)
 	middle := r.Clock.Now()
@@ -153,11 +153,11 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestLogAway(t *testing.T) {
+func TestDatabaseAway(t *testing.T) {
 	r, b := loggedIn(t)
 	r.Break()
 	for _, path := range []string{"/admin", "/admin/sends/0198f2b0-0000-7000-8000-000000000001"} {
-		contains(t, want(t, b.Get(path), http.StatusServiceUnavailable), "The log does not answer")
+		contains(t, want(t, b.Get(path), http.StatusServiceUnavailable), "The database does not answer")
 		rec := b.Get("/v1" + strings.Replace(path, "/admin", "/admin/sends", 1-strings.Count(path, "sends")))
 		want(t, rec, http.StatusServiceUnavailable)
 		if rec.Header().Get("Retry-After") == "" {

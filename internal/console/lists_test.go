@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// toldApps fills the log with an event of each state: arrived, tried and pending, given up, and one about an approval.
+// toldApps fills the database with an event of each state: arrived, tried and pending, given up, and one about an approval.
 func toldApps(r *rig) (ids []string) {
 	states := []store.AppEventEnd{
 		{State: store.EventDelivered, Answer: "204"}, {State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
@@ -28,16 +28,16 @@ func toldApps(r *rig) (ids []string) {
 		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
-		due, _, err := r.Log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
+		due, _, err := r.DB.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
-		r.Must(r.Log.AppEventEnded(context.Background(), end))
+		r.Must(r.DB.AppEventEnded(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
 	tell := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
-	r.Must(r.Log.Check(context.Background(), storetest.Right(v.ID, tell)))
+	r.Must(r.DB.Check(context.Background(), storetest.Right(v.ID, tell)))
 	return append(ids, tell.ID.String())
 }
 
@@ -79,14 +79,14 @@ func texted(prefix string) func(*store.Send) {
 	}
 }
 
-// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the log pause it.
+// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the database pause it.
 func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
 		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
-	started, err := r.Log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+	started, err := r.DB.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)

@@ -34,7 +34,7 @@ type overviewView struct {
 	Prefixes   string          // how many rest now; empty: none
 	By         store.Dimension // what codes are told apart by
 	Codes      []store.ApprovalTally
-	Log        []string // how far the database reaches, and how far the background has come with what is old
+	Storage    []string // how far the database reaches, and how far the background has come with what is old
 	Partitions []store.Partition
 
 	query  store.StatsQuery
@@ -73,7 +73,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	v.Last = frame.Options(w, "filter.last", "filter.last", v.values.Get("last"), spans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
-	paused, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
+	paused, _, err := a.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 		by = []store.Dimension{store.ByCountry, store.ByDomain}
 	}
 	for _, v.By = range by {
-		if v.Codes, err = a.Log.ApprovalsBy(ctx, v.query, v.By); err != nil {
+		if v.Codes, err = a.DB.ApprovalsBy(ctx, v.query, v.By); err != nil {
 			return err
 		}
 		if len(v.Codes) > 0 {
@@ -99,7 +99,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v.Log, v.Partitions = storageTexts(status, w), status.Partitions
+	v.Storage, v.Partitions = storageTexts(status, w), status.Partitions
 	return a.layout.Show(c, http.StatusOK, "overview", v)
 }
 

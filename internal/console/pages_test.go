@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/support"
 )
 
-// busy fills the log with one of each kind, the refusal that it returns last.
+// busy fills the database with one of each kind, the refusal that it returns last.
 func busy(r *rig) (refusedRow store.Send) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
@@ -36,7 +36,7 @@ func busy(r *rig) (refusedRow store.Send) {
 	r.Clock.Add(3 * time.Second)
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
-	r.Must(r.Log.Postpone(r.Context(), store.Postponement{
+	r.Must(r.DB.Postpone(r.Context(), store.Postponement{
 		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
@@ -47,7 +47,7 @@ func busy(r *rig) (refusedRow store.Send) {
 	return row
 }
 
-// everyPage fills the log, and returns the paths of the pages that show it, by name.
+// everyPage fills the database, and returns the paths of the pages that show it, by name.
 func everyPage(r *rig) map[string]string {
 	r.Helper()
 	row := busy(r)
@@ -60,12 +60,12 @@ func everyPage(r *rig) map[string]string {
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	r.Must(r.Log.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
+	r.Must(r.DB.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
 	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	r.Cleanup(r.console.Stop)
-	failed, err := r.Log.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
+	failed, err := r.DB.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 	})
 	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
-	r.Must(r.Log.IngestProviderEvent(r.Context(),
+	r.Must(r.DB.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
@@ -108,9 +108,9 @@ func TestPages(t *testing.T) {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
-		r.Must(r.Log.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
+		r.Must(r.DB.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
-	r.Must(r.Log.Cancel(r.Context(), paused.VerificationID))
+	r.Must(r.DB.Cancel(r.Context(), paused.VerificationID))
 	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",

@@ -29,13 +29,13 @@ func TestPreviewedMail(t *testing.T) {
 	}
 }
 
-// One that is sent for a look is in the log and the record, and bound by the rules.
+// One that is sent for a look is in the database and the record, and bound by the rules.
 func TestPreviewSendsOne(t *testing.T) {
 	r, b := loggedIn(t)
 	form := url.Values{"app": {"shop"}, "purpose": {"login"}, "locale": {"zh-Hans"}, "to": {" mei@example.com "}}
 	rec := want(t, b.Post("/admin/preview", form), http.StatusSeeOther)
 	to := rec.Header().Get("Location")
-	rows, err := r.Log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
+	rows, err := r.DB.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
 	r.Must(err)
 	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" || rows[0].To != "m•••@example.com" {
 		t.Fatalf("leads to %s of %+v", to, rows)

@@ -108,13 +108,13 @@ func timeOfRequest(request string) (from, to time.Time, ok bool) {
 // sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may choose a request ID of another time: without
 // rows of the ID's time, those of the last 24 h are searched.
 func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Send, error) {
-	rows, err := a.Log.Sends(ctx, f)
+	rows, err := a.DB.Sends(ctx, f)
 	from, to, ok := timeOfRequest(f.Request)
 	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
 		return rows, err
 	}
 	f.From, f.To = a.Now().Add(-frame.Spans["24h"]), time.Time{}
-	return a.Log.Sends(ctx, f)
+	return a.DB.Sends(ctx, f)
 }
 
 // rejectParameters returns an error with the problem if the query has one of the named parameters, else nil.

@@ -34,7 +34,7 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// rig is a console over the log's twin, a real limiter and the real use cases.
+// rig is a console over the database's twin, a real limiter and the real use cases.
 type rig struct {
 	*consoletest.Rig
 	codes   *verificationtest.Process
@@ -55,16 +55,16 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
 		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, verificationtest.Parts{Limiter: r.Limiter, Log: r.Log, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
+	}, verificationtest.Parts{Limiter: r.Limiter, DB: r.DB, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
 	c := Config{
-		Log: r.Log, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
+		DB: r.DB, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.Log, Sessions: r.Log, Factors: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		FailingServers: func() []FailingServer { return nil },
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
-			return r.Log.StorageStatus(ctx, 90*24*time.Hour)
+			return r.DB.StorageStatus(ctx, 90*24*time.Hour)
 		},
 	}
 	for _, change := range changes {
@@ -134,7 +134,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	id := "v" + row.ID.String()
 	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
 	r.Must(err)
-	begun, err := r.Log.Begin(r.Context(), store.Intent{
+	begun, err := r.DB.Begin(r.Context(), store.Intent{
 		Send: row, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
@@ -143,7 +143,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	})
 	r.Must(err)
 	if !begun.Admitted {
-		r.Fatal("the log refused the rig's send")
+		r.Fatal("the database refused the rig's send")
 	}
 	return begun
 }
@@ -158,10 +158,10 @@ func (r *rig) take(row store.Send) {
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
 	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
-	ok, err := r.Log.Finish(r.Context(), o)
+	ok, err := r.DB.Finish(r.Context(), o)
 	r.Must(err)
 	if !ok {
-		r.Fatal("the log did not take the outcome")
+		r.Fatal("the database did not take the outcome")
 	}
 }
 
@@ -182,7 +182,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.Log.Refused(r.Context(), []store.Send{row}))
+	r.Must(r.DB.Refused(r.Context(), []store.Send{row}))
 	return row
 }
 

@@ -44,19 +44,19 @@ var routes = map[string]auth.Role{
 	echo.RouteNotFound + " /admin/*": auth.Reader, "GET /admin/accounts": auth.Owner, "POST /admin/accounts": auth.Owner,
 }
 
-// everything is the whole log, as what was done to it would change it.
+// everything is the whole database, as what was done to it would change it.
 func (r *rig) everything() string {
 	r.Helper()
-	sends, err := r.Log.Sends(r.Context(), store.Filter{Limit: 200})
+	sends, err := r.DB.Sends(r.Context(), store.Filter{Limit: 200})
 	r.Must(err)
 	var codes []store.Verification
 	for _, s := range sends {
-		v, _, _, _ := r.Log.Verification(r.Context(), s.VerificationID)
+		v, _, _, _ := r.DB.Verification(r.Context(), s.VerificationID)
 		codes = append(codes, v)
 	}
-	suppressions, _, err := r.Log.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
+	suppressions, _, err := r.DB.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
 	r.Must(err)
-	accounts, err := r.Log.Accounts(r.Context())
+	accounts, err := r.DB.Accounts(r.Context())
 	r.Must(err)
 	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }

@@ -99,7 +99,7 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error
 		}
 	}
 	slices.Sort(ids)
-	all, now, err := a.Log.CodesOf(ctx, slices.Compact(ids))
+	all, now, err := a.DB.CodesOf(ctx, slices.Compact(ids))
 	c := codes{by: map[string]store.Verification{}, now: now}
 	for _, v := range all {
 		c.by[v.ID] = v

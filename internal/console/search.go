@@ -80,7 +80,7 @@ func (a *Console) searchProblem(c echo.Context, bad *fault.InvalidError) string 
 // supportReferenceAddress returns the address that a support reference leads to: of its send or, if several sends share it, of a list of
 // them; "" if the text is no reference or no send has it.
 func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
-	rows, err := a.Log.SendsBySupportReference(ctx, typed)
+	rows, err := a.DB.SendsBySupportReference(ctx, typed)
 	switch {
 	case err != nil:
 		return "", err
@@ -99,11 +99,11 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return "", fault.Invalid("q", "required", "")
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
-		rows, err := a.Log.SendsByID(ctx, []uuid.UUID{id})
+		rows, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
 		return a.orRequest(ctx, typed, explain.SendAddress(id), rows, err)
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
-		rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 		return a.orRequest(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
 	ch, to, is := recipientIn(typed)
@@ -111,7 +111,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		if problem := frame.ShortText(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
-		rows, err := a.Log.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
+		rows, err := a.DB.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
 		return a.orRequest(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
 	h, err := a.Desk.Hash(string(ch), to)
@@ -119,7 +119,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 		return "", err
 	}
 	list := listAddress(nil, "recipient", h.String())
-	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
 		return "", err
 	}
@@ -260,6 +260,6 @@ func splitHints(raw string) (h hints, rest string) {
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
 func (a *Console) verdictWithoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.Log.Latest(ctx, h.near, nearTime)
+	rows, err := a.DB.Latest(ctx, h.near, nearTime)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

@@ -40,17 +40,17 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	now, err := a.Log.Stats(ctx, asked)
+	now, err := a.DB.Stats(ctx, asked)
 	if err != nil {
 		return s, asked, q.given, err
 	}
 	earlier := asked
 	earlier.From, earlier.To = asked.From.Add(-asked.To.Sub(asked.From)), asked.From
-	before, err := a.Log.Stats(ctx, earlier)
+	before, err := a.DB.Stats(ctx, earlier)
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	domains, err := a.Log.Domains(ctx, asked)
+	domains, err := a.DB.Domains(ctx, asked)
 	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
 }
 

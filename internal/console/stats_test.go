@@ -21,7 +21,7 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	r.Must(r.Log.Check(context.Background(), storetest.Right(ana.VerificationID)))
+	r.Must(r.DB.Check(context.Background(), storetest.Right(ana.VerificationID)))
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
@@ -77,7 +77,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	// Text messages that were lost, as their carriers say, have a figure of their own that leads to them; without any there is no figure.
 	lacks(t, rec, "Bounced later")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
-	r.Must(r.Log.RecordReceipt(t.Context(), s.ID, store.Undelivered))
+	r.Must(r.DB.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
@@ -108,8 +108,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// The overview ends with how far the log reaches, and what is still to be done with what is old.
-func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
+// The overview ends with how far the database reaches, and what is still to be done with what is old.
+func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "None is older.", "It reaches back to ")

@@ -13,7 +13,7 @@ import (
 // tail follows the database while it has readers: one goroutine polls for rows and passes each to the readers whose filters select it. It
 // sees the rows of every replica, since it needs nothing of the process that writes them.
 type tail struct {
-	log    log
+	db     database
 	logger *slog.Logger
 	beat   time.Duration // between two signs of life to a reader
 	life   time.Duration // of one stream; a browser then reconnects
@@ -63,8 +63,8 @@ const (
 )
 
 // newTail makes a tail, which reads nothing until it has a reader.
-func newTail(log log, logger *slog.Logger) *tail {
-	return &tail{log: log, logger: logger, beat: tailBeat, life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
+func newTail(db database, logger *slog.Logger) *tail {
+	return &tail{db: db, logger: logger, beat: tailBeat, life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
 }
 
 // join adds a reader; the caller must call leave. Error: a 503 problem if there are too many readers or the process stops.

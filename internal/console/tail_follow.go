@@ -77,7 +77,7 @@ func (f *follower) poll(ctx context.Context, begun bool) error {
 
 // skipToEnd moves the mark to the end of the list, and remembers the newest rows.
 func (f *follower) skipToEnd(ctx context.Context) error {
-	rows, err := f.log.Sends(ctx, store.Filter{Limit: tailLimit})
+	rows, err := f.db.Sends(ctx, store.Filter{Limit: tailLimit})
 	slices.Reverse(rows)
 	f.recordRows(rows)
 	return err
@@ -100,7 +100,7 @@ func (f *follower) newRows(ctx context.Context) (changes []change, all bool, err
 // number of pages.
 func (t *tail) readAfter(ctx context.Context, f store.Filter, pages int, take func([]store.Send)) (all bool, err error) {
 	for range pages {
-		rows, err := t.log.Sends(ctx, f)
+		rows, err := t.db.Sends(ctx, f)
 		if err != nil {
 			return false, err
 		}
@@ -142,7 +142,7 @@ func (f *follower) readChanged(ctx context.Context) ([]change, error) {
 	if len(f.watched) == 0 {
 		return nil, nil
 	}
-	rows, err := f.log.SendsByID(ctx, f.watched)
+	rows, err := f.db.SendsByID(ctx, f.watched)
 	if err != nil {
 		return nil, err
 	}

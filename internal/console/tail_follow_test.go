@@ -19,23 +19,23 @@ import (
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
-// followed is a tail over a log in memory, in a bubble with a clock of its own.
+// followed is a tail over a database in memory, in a bubble with a clock of its own.
 type followed struct {
 	*testing.T
-	log   *sqlitetest.DB
+	db    *sqlitetest.DB
 	tail  *tail
 	n     int
-	back  atomic.Int64 // ns, that the log's clock is behind
+	back  atomic.Int64 // ns, that the database's clock is behind
 	reads atomic.Int32
-	away  atomic.Bool // the log
+	away  atomic.Bool // the database
 }
 
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
 		f := &followed{T: t}
-		f.log = sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(f.back.Load())) })
-		f.log.SetFault(func(method string) sqlitetest.Fault {
+		f.db = sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(f.back.Load())) })
+		f.db.SetFault(func(method string) sqlitetest.Fault {
 			if !strings.HasPrefix(method, "Sends") {
 				return sqlitetest.None
 			}
@@ -44,7 +44,7 @@ func inTail(t *testing.T, test func(f *followed)) {
 			}
 			return sqlitetest.None
 		})
-		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
+		f.tail = newTail(f.db, slog.New(slog.DiscardHandler))
 		test(f)
 		f.tail.close()
 	})
@@ -70,7 +70,7 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	f.n++
 	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
-	f.must(f.log.Begin(f.Context(), store.Intent{
+	f.must(f.db.Begin(f.Context(), store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
 		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	}))
@@ -87,17 +87,17 @@ func (f *followed) must(done any, err error) {
 
 func (f *followed) finish(id uuid.UUID, status store.Status) {
 	f.Helper()
-	f.must(f.log.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}))
+	f.must(f.db.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}))
 }
 
 func (f *followed) receive(id uuid.UUID, status store.Status) {
 	f.Helper()
-	f.must(f.log.RecordReceipt(f.Context(), id, status))
+	f.must(f.db.RecordReceipt(f.Context(), id, status))
 }
 
 func (f *followed) refuse(rows ...store.Send) {
 	f.Helper()
-	f.must(nil, f.log.Refused(f.Context(), rows))
+	f.must(nil, f.db.Refused(f.Context(), rows))
 }
 
 // hears waits for d, and fails the test unless a reader was told this until then: "app status", and "gap".
@@ -279,7 +279,7 @@ func TestTailIsBounded(t *testing.T) {
 	})
 }
 
-func TestTailOutlivesTheLog(t *testing.T) {
+func TestTailOutlivesTheDatabase(t *testing.T) {
 	inTail(t, func(f *followed) {
 		r := f.join(store.Filter{})
 		f.away.Store(true)

@@ -99,10 +99,10 @@ func TestTailStreams(t *testing.T) {
 	r, _, base := served(t)
 	old := r.sent("old@example.com")
 	r.Clock.Add(time.Minute)
-	// What comes while the log is looked at for the first time is sent too.
+	// What comes while the database is looked at for the first time is sent too.
 	looks, let := make(chan struct{}), make(chan struct{})
 	look := sync.OnceFunc(func() { close(looks) })
-	r.Log.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+	r.DB.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 		if method == "Sends" && at == sqlitetest.Asking {
 			look()
 			<-let

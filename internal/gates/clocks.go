@@ -14,8 +14,8 @@ type clocks struct {
 	now   func() time.Time
 	start time.Time
 
-	mu           sync.Mutex
-	limiter, log clock
+	mu          sync.Mutex
+	limiter, db clock
 }
 
 // clock is how far a clock is ahead of the process's.
@@ -31,8 +31,8 @@ func newClocks(now func() time.Time) *clocks {
 // readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just ended.
 func (c *clocks) readLimiter(at, asked time.Time) { c.read(&c.limiter, at, asked) }
 
-// readLog notes an instant of the database's clock, from a call that began at asked and has just ended.
-func (c *clocks) readLog(at, asked time.Time) { c.read(&c.log, at, asked) }
+// readDatabase notes an instant of the database's clock, from a call that began at asked and has just ended.
+func (c *clocks) readDatabase(at, asked time.Time) { c.read(&c.db, at, asked) }
 
 // read moves an estimate by as little as the reading demands, so that a slow call does not make it worse. The first one is the middle.
 func (c *clocks) read(x *clock, at, asked time.Time) {
@@ -50,10 +50,10 @@ func (c *clocks) read(x *clock, at, asked time.Time) {
 func (c *clocks) ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.limiter.read || !c.log.read {
+	if !c.limiter.read || !c.db.read {
 		return 0
 	}
-	return c.limiter.ahead - c.log.ahead
+	return c.limiter.ahead - c.db.ahead
 }
 
 // set reports whether the limiter's clock was set since ahead returned by.
@@ -61,14 +61,14 @@ func (c *clocks) set(by time.Duration) bool {
 	return (c.ahead() - by).Abs() > store.MaxClockSkew/2
 }
 
-// OnLogClock returns a decision with its instant on the database's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so
+// OnDatabaseClock returns a decision with its instant on the database's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so
 // an answer tells when a place is free on the clock of its other instants.
-func (g *Gate) OnLogClock(d quota.Decision) quota.Decision {
-	if apart := g.ClocksApart(); d.Clock != store.LogClock && apart.Abs() > store.MaxClockSkew {
-		d.At, d.Clock = d.At.Add(-apart), store.LogClock
+func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
+	if apart := g.ClocksApart(); d.Clock != store.DatabaseClock && apart.Abs() > store.MaxClockSkew {
+		d.At, d.Clock = d.At.Add(-apart), store.DatabaseClock
 	}
 	return d
 }
 
 // ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured; 0 if it was not.
-func (g *Gate) ClocksApart() time.Duration { return g.clocks.ahead() }
+func (g *Gates) ClocksApart() time.Duration { return g.clocks.ahead() }

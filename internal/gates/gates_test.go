@@ -18,8 +18,8 @@ import (
 )
 
 // The limiter may lose everything at any time: the database decides again, and the limiter learns its history. If it cannot, the answer is
-// the log's.
-func TestLogIsTheSecondGate(t *testing.T) {
+// the database's.
+func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		clock  string
 		around vtest.Around
@@ -71,7 +71,7 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreRecordedAlsoAfterTheLogsAbsence(t *testing.T) {
+func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		want := func(what, want string) {
 			t.Helper()
@@ -99,7 +99,7 @@ func TestRefusalsAreRecordedAlsoAfterTheLogsAbsence(t *testing.T) {
 }
 
 // A send that the database refuses is refunded in the network's bucket before the answer.
-func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
+func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
@@ -126,7 +126,7 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 
 // Without the limiter the database decides. Once the limiter is back, it gets the sends that were made without it, and looks are true
 // again.
-func TestLogDecidesAlone(t *testing.T) {
+func TestDatabaseDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana) // before
 		r.Sleep(10 * time.Second)
@@ -336,7 +336,7 @@ func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
 }
 
 // A send that the database admitted alone is recorded with its age, also if the limiter's clock is not the database's.
-func TestWhatTheLogAdmittedAloneKeepsItsAge(t *testing.T) {
+func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			server := vtest.NewFakeRedis("redis")

@@ -158,11 +158,11 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
-			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the log %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter,
+			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the database %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter,
 				logged.Rules[n].RetryAfter)
 		}
 		if s.Used < logged.Rules[n].Used {
-			l.Errorf("seed %d: %s: %s counts %d, the log %d", l.seed, what, s.Name, s.Used, logged.Rules[n].Used)
+			l.Errorf("seed %d: %s: %s counts %d, the database %d", l.seed, what, s.Name, s.Used, logged.Rules[n].Used)
 		}
 	}
 	if wait := told.RetryAfter(); !l.Failed() && !l.crashed && wait > 0 && l.rand.IntN(4) == 0 {

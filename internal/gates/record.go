@@ -13,7 +13,7 @@ import (
 
 // Record records a send that the database admitted alone in a bucket of the limiter. Its instant is on the database's clock, and replaces
 // the one at which a limiter that was stalled ran the send's Take.
-func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
 		e.At = e.At.Add(apart)
 	}
@@ -22,9 +22,9 @@ func (g *Gate) Record(ctx context.Context, bucket string, keep time.Duration, e 
 
 // UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the database will have it. An
 // earlier request with the same send ID may have counted it at an earlier instant. A failure is only logged.
-func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
+func (g *Gates) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
 	bucket := s.Buckets()[quota.Recipient]
-	if taken.Clock == store.LogClock || bucket == "" {
+	if taken.Clock == store.DatabaseClock || bucket == "" {
 		return
 	}
 	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
@@ -38,7 +38,7 @@ func (g *Gate) UpdateEventTime(ctx context.Context, s policy.Subject, sendID str
 
 // RecordFailure adds a failed send to a bucket of the limiter. Its instant is on the clock of now, and is shifted to the limiter's clock,
 // so that it keeps its age. Without a rule on failures it does nothing.
-func (g *Gate) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
+func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
 	keep := g.policy.Get().FailureWindow()
 	if keep == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (g *Gate) RecordFailure(ctx context.Context, bucket string, e quota.Event, 
 	return g.record(ctx, bucket, keep, e)
 }
 
-func (g *Gate) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
+func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	defer g.rows.forget(bucket)
@@ -64,7 +64,7 @@ func (g *Gate) record(ctx context.Context, bucket string, keep time.Duration, e 
 }
 
 // Refund removes an event from buckets of this process and of the limiter. It calls the limiter even if that failed less than Pause ago.
-func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
+func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
 }
 
 // RefundLocal removes an event from buckets of this process alone.
-func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) error {
+func (g *Gates) RefundLocal(ctx context.Context, id string, buckets ...string) error {
 	g.refunded.put(id, g.now())
 	g.rows.forget(buckets...)
 	if g.local == nil {
@@ -84,7 +84,7 @@ func (g *Gate) RefundLocal(ctx context.Context, id string, buckets ...string) er
 }
 
 // Reset deletes the events of buckets, in this process and in the limiter.
-func (g *Gate) Reset(ctx context.Context, buckets ...string) (err error) {
+func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
 	defer g.rows.forget(buckets...)
 	for _, b := range buckets {
 		events, _, unread := g.shared.Events(ctx, b)
@@ -104,9 +104,9 @@ func (g *Gate) Reset(ctx context.Context, buckets ...string) (err error) {
 // after a change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the
 // database's. Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the database or the
 // limiter.
-func (g *Gate) Rebuild(ctx context.Context, clock string) error {
+func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
-	err := g.log.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {
+	err := g.db.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {
 		p, ok := set.Purposes[c.Purpose]
 		if !ok || p.LongestRecipientWindow() == 0 {
 			return nil
@@ -118,7 +118,7 @@ func (g *Gate) Rebuild(ctx context.Context, clock string) error {
 	if err != nil || failures == 0 {
 		return err
 	}
-	return g.log.AllRejected(ctx, failures, func(c store.CountedSend) error {
+	return g.db.AllRejected(ctx, failures, func(c store.CountedSend) error {
 		return g.shared.Record(ctx, policy.FailuresBucket(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
 	})
 }

@@ -85,12 +85,12 @@ func (r *rows) version(s policy.Subject) uint64 {
 
 // readRows reads a history from the database. remembered: one that was read at most rememberedFor ago will do, if this process has changed
 // nothing since; of several callers that need one, one reads it. Error: of the database.
-func (g *Gate) readRows(ctx context.Context, s policy.Subject, look gate.Look, remembered bool) (gate.History, error) {
+func (g *Gates) readRows(ctx context.Context, s policy.Subject, look gate.Look, remembered bool) (gate.History, error) {
 	if !remembered {
 		asked := g.now()
-		h, err := g.log.Look(ctx, look)
+		h, err := g.db.Look(ctx, look)
 		if err == nil {
-			g.clocks.readLog(h.Now, asked)
+			g.clocks.readDatabase(h.Now, asked)
 		}
 		return h, err
 	}

@@ -59,7 +59,7 @@ var narrow = []quota.Rule{
 }
 
 // playSetBack plays a schedule and returns what was wrong; put changes the parts of the service.
-func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, vtest.Log) (gates.Limiter, vtest.Log)) string {
+func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, vtest.Database) (gates.Limiter, vtest.Database)) string {
 	x := &setBack{Rig: r, rand: rand.New(rand.NewPCG(seed, 12)), server: vtest.NewFakeRedis("process")}
 	r.Store = sqlitetest.Open(r.T, time.Now)
 	defer func() {
@@ -67,9 +67,9 @@ func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, vtest.Log) (
 		synctest.Wait()
 		r.NoError(r.Store.Close())
 	}()
-	limiter, log := put(x.server, r.Store)
+	limiter, db := put(x.server, r.Store)
 	r.Limiter.Set(limiter)
-	x.svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
+	x.svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
 	for range 40 {
 		if wrong := x.step(); wrong != "" {
 			return fmt.Sprintf("seed %d: %s\n%v", seed, wrong, x.done)
@@ -140,7 +140,7 @@ func (x *setBack) wait() (longest time.Duration) {
 	return longest
 }
 
-func asTheyAre(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return l, log }
+func asTheyAre(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return l, db }
 
 func TestEachGateIsEnoughAlone(t *testing.T) {
 	inBubbles(t, func(r *vtest.Rig) {
@@ -159,13 +159,13 @@ func inBubbles(t *testing.T, f func(*vtest.Rig)) {
 
 // Bugs of a rewrite, put back: one of 100 schedules finds each.
 func TestBugsOfARewriteAreFound(t *testing.T) {
-	for name, put := range map[string]func(gates.Limiter, vtest.Log) (gates.Limiter, vtest.Log){
-		"no rewrite":                   func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return recordsNothing{l}, log },
-		"it takes out what has no row": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return l, knowsAll{log} },
-		"no second read after a clock was set": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) {
-			return &steadyClock{Limiter: l}, log
+	for name, put := range map[string]func(gates.Limiter, vtest.Database) (gates.Limiter, vtest.Database){
+		"no rewrite":                   func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return recordsNothing{l}, db },
+		"it takes out what has no row": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return l, knowsAll{db} },
+		"no second read after a clock was set": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) {
+			return &steadyClock{Limiter: l}, db
 		},
-		"events without a row are untold": func(l gates.Limiter, log vtest.Log) (gates.Limiter, vtest.Log) { return showsNothing{l}, log },
+		"events without a row are untold": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return showsNothing{l}, db },
 	} {
 		inBubbles(t, func(r *vtest.Rig) {
 			for seed := range uint64(100) {
@@ -184,7 +184,7 @@ type recordsNothing struct{ gates.Limiter }
 func (recordsNothing) Record(context.Context, string, time.Duration, []quota.Event) error { return nil }
 
 // knowsAll is a database that calls each send written and refunded.
-type knowsAll struct{ vtest.Log }
+type knowsAll struct{ vtest.Database }
 
 func (l knowsAll) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
 	for _, id := range ids {

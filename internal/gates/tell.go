@@ -54,7 +54,7 @@ const readRetries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is unavailable, the database and this
 // process answer. Error: of the database, or of a bad request.
-func (g *Gate) Peek(ctx context.Context, s policy.Subject) (told Told, err error) {
+func (g *Gates) Peek(ctx context.Context, s policy.Subject) (told Told, err error) {
 	for range readRetries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
 			break
@@ -63,7 +63,7 @@ func (g *Gate) Peek(ctx context.Context, s policy.Subject) (told Told, err error
 	return told, err
 }
 
-func (g *Gate) peek(ctx context.Context, s policy.Subject) (Told, error) {
+func (g *Gates) peek(ctx context.Context, s policy.Subject) (Told, error) {
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
 	if errors.Is(err, errAway) {
@@ -77,8 +77,8 @@ func (g *Gate) peek(ctx context.Context, s policy.Subject) (Told, error) {
 
 // Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the limiter's bucket was wrong and has been
 // rewritten: repeat the Take. repeated: d is of the repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
-func (g *Gate) Refused(ctx context.Context, s policy.Subject, d quota.Decision, repeated bool) (Told, error) {
-	if d.Clock == store.LogClock { // TakeSend has asked the database
+func (g *Gates) Refused(ctx context.Context, s policy.Subject, d quota.Decision, repeated bool) (Told, error) {
+	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
 		return Told{Decision: d}, nil
 	}
 	told, err := g.tellFromRows(ctx, s, d, true)
@@ -93,12 +93,12 @@ func (g *Gate) Refused(ctx context.Context, s policy.Subject, d quota.Decision, 
 
 // Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
 // Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
-func (g *Gate) Admitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+func (g *Gates) Admitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
 	g.rows.forgetRecipient(s)
-	if begun.Repeated || taken.Clock == store.LogClock {
+	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
 	}
-	g.clocks.readLog(begun.Now, g.now().Add(-ago))
+	g.clocks.readDatabase(begun.Now, g.now().Add(-ago))
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
 	slow := ago > store.MaxClockSkew // then the database counts the send from later
 	if slow {
@@ -119,13 +119,13 @@ func (g *Gate) Admitted(ctx context.Context, s policy.Subject, taken quota.Decis
 
 // Overruled handles a send that the limiter admitted, so long ago, and the database refused: it refunds the send in the limiter, and returns
 // what may be told. giveBack: the limiter could not be changed, so the caller has to refund the send.
-func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
+func (g *Gates) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
 	begun store.Begun) (told Told, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
-	refusing := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
+	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
 	told = Told{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules}, refusing)}
-	if taken.Clock == store.LogClock {
+	if taken.Clock == store.DatabaseClock {
 		return told, true // the limiter may have counted the send before it became unavailable
 	}
 	told.At = taken.At // begun.Now is at most a second after the database's time
@@ -152,7 +152,7 @@ func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, ta
 
 // tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, for which rows that were read less than
 // rememberedFor ago will do.
-func (g *Gate) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decision, refused bool) (Told, error) {
+func (g *Gates) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decision, refused bool) (Told, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
 		return Told{Decision: d}, nil
@@ -185,7 +185,7 @@ func (g *Gate) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decis
 }
 
 // WithHistory returns told with the database's rows. Error: of the database.
-func (g *Gate) WithHistory(ctx context.Context, s policy.Subject, told Told) (Told, error) {
+func (g *Gates) WithHistory(ctx context.Context, s policy.Subject, told Told) (Told, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	decided := g.now()
@@ -198,8 +198,8 @@ func (g *Gate) WithHistory(ctx context.Context, s policy.Subject, told Told) (To
 }
 
 // lookOf returns what to read of a subject's recipient: nothing that no rule counts.
-func (g *Gate) lookOf(s policy.Subject) gate.Look {
-	look := gate.Look{Bucket: s.LogBucket()}
+func (g *Gates) lookOf(s policy.Subject) gate.Look {
+	look := gate.Look{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.Counting = window + Beyond + store.MaxClockSkew // on another clock a row may be younger
 	}
@@ -211,10 +211,10 @@ func (g *Gate) lookOf(s policy.Subject) gate.Look {
 
 // factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's clock at the instant of the Take, which was
 // so long ago.
-func (g *Gate) factsOfBegin(s policy.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
+func (g *Gates) factsOfBegin(s policy.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
 	apart := taken.Sub(begun.At)
 	return facts{
-		rules: policy.ExplainedByLog(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
+		rules: policy.ExplainedByDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
 		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
 		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart), quota.Failures: shifted(begun.Rejected, apart)},
 	}
@@ -235,7 +235,7 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 // tell returns d with the states of the rules on the recipient that may be told at f.at, and rewrites the limiter's bucket if that says
 // something else. refused: d refuses a Take; if the database would admit it, the bucket is rewritten in any case. If the limiter fails
 // meanwhile, the stricter of both states is told. Errors: errClockSet, or of the database.
-func (g *Gate) tell(ctx context.Context, s policy.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
+func (g *Gates) tell(ctx context.Context, s policy.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
 	if f.moved && !slices.Contains(differ, quota.Recipient) {
@@ -294,7 +294,7 @@ func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scop
 
 // knownOnly returns the events that only the limiter has, if d is a refusal and they were read less than rememberedFor ago. False: they were
 // not, or with them the database would admit what d refuses.
-func (g *Gate) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
+func (g *Gates) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
 	buckets := countedBuckets(s)
 	known, ok := g.rows.only.get(strings.Join(buckets, "\x00"))
 	if age := f.heard.Sub(known.heard); !refused || !ok || known.version != g.rows.version(s) || age < 0 || age >= rememberedFor {
@@ -317,7 +317,7 @@ func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.E
 // with different files do not write against each other; but always if that makes a refused Take possible, or if the limiter admitted what
 // the database refused. Errors: errClockSet,
 // quota.ErrUnavailable, or of the database.
-func (g *Gate) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
 	map[quota.Scope][]quota.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
@@ -370,7 +370,7 @@ func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
 // compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
 // event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
 // Error: of the database.
-func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+func (g *Gates) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
 	keep time.Duration) (c change, only []quota.Event, err error) {
 	there := map[string]time.Time{}
 	for _, e := range limited {
@@ -409,7 +409,7 @@ func (g *Gate) compare(ctx context.Context, s policy.Subject, scope quota.Scope,
 }
 
 // rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of the database.
-func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
+func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
 	rows := map[string]store.Send{}
 	var ids []uuid.UUID
 	for id := range events {
@@ -420,7 +420,7 @@ func (g *Gate) rowsOf(ctx context.Context, events map[string]time.Time) (map[str
 	if len(ids) == 0 {
 		return rows, nil
 	}
-	all, err := g.log.SendsByID(ctx, ids)
+	all, err := g.db.SendsByID(ctx, ids)
 	for _, row := range all {
 		rows[string(row.ID[:])] = row
 	}
@@ -439,7 +439,7 @@ func countsHere(s policy.Subject, scope quota.Scope, row store.Send) bool {
 }
 
 // eventOf returns a counted row as an event on the clock of f.at; none if it is older than keep.
-func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
+func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {
 		now = f.history.Now
@@ -452,7 +452,7 @@ func (g *Gate) eventOf(row store.Send, scope quota.Scope, clock string, f facts,
 }
 
 // rewrite changes a bucket of the limiter. Error: of the limiter.
-func (g *Gate) rewrite(ctx context.Context, c change) error {
+func (g *Gates) rewrite(ctx context.Context, c change) error {
 	if c.lacks {
 		g.countRebuild()
 	}

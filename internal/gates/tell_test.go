@@ -61,19 +61,19 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 // watched is a replica whose calls of the limiter and of the gates' statements are noted.
 type watched struct {
 	*vtest.Service
-	log   *sqlitetest.DB
+	db    *sqlitetest.DB
 	calls []string
 }
 
 func watch(r *vtest.Rig) *watched {
-	w := &watched{log: r.Store.Replica()}
-	w.log.SetFault(func(method string) sqlitetest.Fault {
+	w := &watched{db: r.Store.Replica()}
+	w.db.SetFault(func(method string) sqlitetest.Fault {
 		if slices.Contains([]string{"Begin", "Look"}, method) {
 			w.calls = append(w.calls, method)
 		}
 		return sqlitetest.None
 	})
-	w.Service = r.ReplicaOn(w.log, r.MailServer, r.Carrier)
+	w.Service = r.ReplicaOn(w.db, r.MailServer, r.Carrier)
 	w.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 		w.calls = append(w.calls, call)
 		return do()
@@ -466,9 +466,9 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 	for _, only := range []bool{false, true} { // an event that only the limiter has
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			reads := map[string]int{}
-			log := r.Store.Replica()
-			log.SetFault(func(method string) sqlitetest.Fault { reads[method]++; return sqlitetest.None })
-			s := r.ReplicaOn(log, r.MailServer, r.Carrier)
+			db := r.Store.Replica()
+			db.SetFault(func(method string) sqlitetest.Fault { reads[method]++; return sqlitetest.None })
+			s := r.ReplicaOn(db, r.MailServer, r.Carrier)
 			sent := time.Now()
 			_, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			r.NoError(err)
@@ -553,7 +553,7 @@ func TestASendMeasuresTheClocks(t *testing.T) {
 }
 
 // A refusal by the database has its instant on the database's clock, also if the limiter loses the refund or is set meanwhile.
-func TestARefusalByTheLogHasItsInstant(t *testing.T) {
+func TestARefusalByTheDatabaseHasItsInstant(t *testing.T) {
 	for name, around := range map[string]func(*vtest.Rig, *vtest.FakeRedis) vtest.Around{
 		"no refund": func(*vtest.Rig, *vtest.FakeRedis) vtest.Around { return vtest.Unreachable("Refund") },
 		"a step back": func(r *vtest.Rig, server *vtest.FakeRedis) vtest.Around {
@@ -576,7 +576,7 @@ func TestARefusalByTheLogHasItsInstant(t *testing.T) {
 			r.Limiter.Around(around(r, server))
 			d := r.RefuseTo(vtest.Ana).Quota
 			r.WantQuota(name, d, "[0 4 9]", 50*time.Second)
-			r.Want(name+": how far the instant is from the log's clock", time.Until(d.At).Truncate(time.Second), time.Duration(0))
+			r.Want(name+": how far the instant is from the database's clock", time.Until(d.At).Truncate(time.Second), time.Duration(0))
 		})
 	}
 }
@@ -723,7 +723,7 @@ func TestWhatWasRewrittenIsNotRewrittenForHalfASecond(t *testing.T) {
 }
 
 // What has left by the database's clock is taken out of a limiter whose clock was set back, so that its place is free.
-func TestWhatHasLeftByTheLogIsTakenOut(t *testing.T) {
+func TestWhatHasLeftByTheDatabaseIsTakenOut(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour}), func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
 		r.Limiter.Set(server)
@@ -807,8 +807,8 @@ func TestAnAdmittedSendTellsASendThatCameMeanwhile(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
 		server.Flush()
-		log := &interrupted{DB: r.Store, afterBegin: func() { r.SendTo(vtest.Ana) }}
-		a := r.AskAt(r.ReplicaOn(log, r.MailServer, r.Carrier), vtest.AskFor(vtest.Ana), true)
+		db := &interrupted{DB: r.Store, afterBegin: func() { r.SendTo(vtest.Ana) }}
+		a := r.AskAt(r.ReplicaOn(db, r.MailServer, r.Carrier), vtest.AskFor(vtest.Ana), true)
 		r.WantQuota("the answer", a.Quota, "[2]", 0)
 		r.WantQuota("the limiter", r.Counted(), "[2]", 0)
 	})
@@ -959,7 +959,7 @@ func TestRowsThatComeLate(t *testing.T) {
 		w := watch(r)
 		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
 		look := func(during func()) {
-			w.log.SetHook(func(_ context.Context, method string, _ sqlitetest.Stage) sqlitetest.Fault {
+			w.db.SetHook(func(_ context.Context, method string, _ sqlitetest.Stage) sqlitetest.Fault {
 				if method == "Look" {
 					w.calls = append(w.calls, method)
 					during()

@@ -65,7 +65,7 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// While the log is away, the process's own log has a line for each job in ten minutes, not one for each tick.
+// While the database is away, the process's log has a line for each job in ten minutes, not one for each tick.
 func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		printed := &servertest.Text{}

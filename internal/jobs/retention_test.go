@@ -47,7 +47,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 	})
 }
 
-// Many go a few at a time, tick after tick; a log that is away is asked again later.
+// Many go a few at a time, tick after tick; a database that is away is asked again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Expire")
@@ -58,7 +58,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		var left []int
 		for range 3 {
 			rows := 0
-			r.NoError(r.Store.CountedSends(r.Context(), store.LogClock, 2*days, func(store.CountedSend) error { rows++; return nil }))
+			r.NoError(r.Store.CountedSends(r.Context(), store.DatabaseClock, 2*days, func(store.CountedSend) error { rows++; return nil }))
 			left = append(left, rows)
 			r.Sleep(5 * time.Minute)
 		}
@@ -68,7 +68,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	})
 }
 
-// little is a log that tells of little room for rows to come, or of none.
+// little is a database that tells of little room for rows to come, or of none.
 type little struct {
 	*sqlitetest.DB
 	mu    sync.Mutex
@@ -92,26 +92,26 @@ func (l *little) say(until time.Time, err error) (asked int) {
 	return asked
 }
 
-// The operator is told in time that rows will find no place, again and again but not at every tick; and while all is well the log is
+// The operator is told in time that rows will find no place, again and again but not at every tick; and while all is well the database is
 // not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
-		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
-		r.Svc = r.ReplicaOn(log, r.MailServer, r.Carrier)
+		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
+		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
 		r.Start()
 		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming months") }
 		r.Sleep(time.Hour)
-		if n := log.say(time.Now().AddDate(0, 0, 14), nil); told() != 0 || n < 6 || n > 7 {
+		if n := db.say(time.Now().AddDate(0, 0, 14), nil); told() != 0 || n < 6 || n > 7 {
 			t.Errorf("told %d times, asked %d times", told(), n)
 		}
 		r.Sleep(time.Hour)
-		if n, asked := told(), log.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
+		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
 			t.Errorf("told %d times in an hour, asked %d times", n, asked)
 		}
 		r.Sleep(time.Minute)
 		before := told()
 		r.Sleep(time.Hour)
-		log.say(time.Time{}, fault.Unavailable)
+		db.say(time.Time{}, fault.Unavailable)
 		r.Sleep(30 * time.Minute)
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)
@@ -136,13 +136,13 @@ func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 		p.TTL = store.MaxLife
 		s.Purposes["login"] = p
 	})
-	log := &lives{}
-	r.Svc.Log.Store = log
-	for _, j := range r.Svc.Log.Table() {
+	db := &lives{}
+	r.Svc.Maintenance.Store = db
+	for _, j := range r.Svc.Maintenance.Table() {
 		if j.Name == "roll-up" {
 			_, err := j.Run(t.Context())
 			r.NoError(err)
 		}
 	}
-	r.Want("the longest life", log.told, 24*time.Hour)
+	r.Want("the longest life", db.told, 24*time.Hour)
 }

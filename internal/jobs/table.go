@@ -101,7 +101,7 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 }
 
 // tellExpired writes the events of some codes that expired, for the apps that want them. again: more may be left. Every replica does, and
-// the log keeps one event of each.
+// the database keeps one event of each.
 func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {

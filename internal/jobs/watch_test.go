@@ -60,8 +60,8 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 	})
 }
 
-// While the log does not say whether there is a pause, nothing leaves; then it goes on.
-func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
+// While the database does not say whether there is a pause, nothing leaves; then it goes on.
+func TestNothingLeavesWhileTheDatabaseDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "PrefixPaused")
 		a := r.Send(vtest.TextTo(vtest.Mobile))

@@ -69,15 +69,15 @@ type Answer struct {
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// gate decides in the limiter or, while that is unavailable, in this process (alone). Implementation: gates.Gate.
-type gate interface {
+// limiter takes and peeks or, while it is unavailable, has this process decide (alone). Implementation: gates.Gates.
+type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
 // Service applies the configured limits. Safe for concurrent use.
 type Service struct {
-	gate    gate
+	limiter limiter
 	secret  []byte
 	observe func(limit string, o Operation, outcome string)
 	queue   *quota.Queue
@@ -94,8 +94,8 @@ type limit struct {
 
 // New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation on
 // a known limit with valid keys. Its outcome is admitted, refused, looked, recorded or unavailable.
-func New(gate gate, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
-	s := &Service{gate: gate, secret: secret, observe: counted, queue: quota.NewQueue()}
+func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
+	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
 	return s
 }
@@ -153,7 +153,7 @@ func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Reque
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
-		a.Decision, err = s.decided(s.gate.PeekOrLocal(counting, r))
+		a.Decision, err = s.decided(s.limiter.PeekOrLocal(counting, r))
 	case ask.Operation == Record:
 		// Observing rules count and never refuse, so one Take writes the event to all buckets. The answer shows the rules as configured.
 		r.Rules = l.observing
@@ -179,7 +179,7 @@ func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Reque
 }
 
 func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return s.decided(s.gate.TakeOrLocal(ctx, r))
+	return s.decided(s.limiter.TakeOrLocal(ctx, r))
 }
 
 // decided notes the clock of a decision without the limiter: the queue may answer from that decision later.

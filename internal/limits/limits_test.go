@@ -64,7 +64,7 @@ func (s *shared) Peek(ctx context.Context, r quota.Request) (quota.Decision, err
 type rig struct {
 	*testing.T
 	*limits.Service
-	gate    *gates.Gate
+	gates   *gates.Gates
 	limiter *shared
 	heard   []string
 }
@@ -82,8 +82,8 @@ var set = limits.Set{
 func inBubble(t *testing.T, test func(r *rig)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
-		r.gate = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		r.Service = limits.New(r.gate, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
+		r.gates = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		r.Service = limits.New(r.gates, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
 			r.limiter.mu.Lock()
 			defer r.limiter.mu.Unlock()
 			r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
@@ -199,7 +199,7 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const keys = "resource=/x ip=1"
 		refunds := 0
-		r.gate.RefundLater = func(id string, buckets map[quota.Scope]string) {
+		r.gates.RefundLater = func(id string, buckets map[quota.Scope]string) {
 			refunds++
 			if err := r.limiter.Refund(r.Context(), id, slices.Collect(maps.Values(buckets))...); err != nil {
 				r.Error(err)

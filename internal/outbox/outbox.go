@@ -43,8 +43,8 @@ type Store interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 
-// gate are the changes that the outbox makes in the limiter. Implementation: *gates.Gate.
-type gate interface {
+// limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
+type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
@@ -123,7 +123,7 @@ var StopWait = 10 * time.Second
 // Parts are the dependencies of an outbox.
 type Parts struct {
 	Store    Store
-	Gate     gate
+	Limiter  limiter
 	Policy   *policy.InForce
 	Vault    keys.Vault
 	Mails    MailRenderer

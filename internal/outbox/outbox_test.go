@@ -178,7 +178,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 	}
 }
 
-// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the log.
+// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the database.
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}

@@ -167,7 +167,7 @@ func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int, 
 	defer cancel()
 	work, err := from(ctx, ch, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.LogClock && w.Send.Counts { // not if it was reset meanwhile
+		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // not if it was reset meanwhile
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {

@@ -67,7 +67,7 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 
 // Sends that memory has no room for wait in the database, queued. They are delivered in turn: a later one does not go first,
 // though there be room for it at that moment.
-func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
+func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {
 	slowly(t, 100*time.Millisecond, 10, memory, func(r *vtest.Rig) { // a hundred a second
 		const n, late, lates = memory + 120, 5, 2
 		ids := r.SendMany(0, n)
@@ -95,7 +95,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 }
 
 // Sends that wait in the database are fetched when there is room, not only at the next tick.
-func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
+func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
 	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // five hundred a second
 		r.SendMany(0, memory+240)
 		r.Sleep(800 * time.Millisecond) // 0.6 s would do
@@ -104,7 +104,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 }
 
 // While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
-func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
+func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, sends)

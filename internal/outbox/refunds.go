@@ -55,7 +55,7 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 // limiter until a refund succeeds.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
-	err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...)
+	err := o.Limiter.Refund(ctx, string(r.ID[:]), buckets...)
 	o.mu.Lock()
 	known := o.refundsWait
 	o.refundsWait = err != nil
@@ -102,7 +102,7 @@ const (
 // in the background. It retries for refundFor. If maxSyncs changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 	counted := policy.CountedBuckets(buckets)
-	if err := o.Gate.RefundLocal(context.Background(), id, counted...); err != nil {
+	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
 		o.Logger.Warn("could not refund event in this process", "error", err)
 	}
 	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
@@ -110,7 +110,7 @@ func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
 func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
-	if err := o.Gate.Refund(ctx, id, policy.CountedBuckets(buckets)...); err != nil {
+	if err := o.Limiter.Refund(ctx, id, policy.CountedBuckets(buckets)...); err != nil {
 		o.RefundLater(id, buckets)
 	}
 }
@@ -233,11 +233,11 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	event := quota.Event{ID: p.id, At: p.at}
 	switch {
 	case p.at.IsZero():
-		return o.Gate.Refund(ctx, p.id, p.buckets...)
+		return o.Limiter.Refund(ctx, p.id, p.buckets...)
 	case p.failed:
-		return o.Gate.RecordFailure(ctx, p.buckets[0], event, o.Now())
+		return o.Limiter.RecordFailure(ctx, p.buckets[0], event, o.Now())
 	}
-	return o.Gate.Record(ctx, p.buckets[0], p.keep, event)
+	return o.Limiter.Record(ctx, p.buckets[0], p.keep, event)
 }
 
 // A request that ended in fault.Unavailable must not count. If the database certainly wrote nothing, its events in the limiter are refunded

@@ -21,13 +21,13 @@ import (
 )
 
 // limiter notes what it is asked for, and fails while it is gone.
-type limiter struct {
+type fakeLimiter struct {
 	calls []string
 	gone  bool
 	then  func() // once, in the middle of a call
 }
 
-func (l *limiter) call(format string, args ...any) error {
+func (l *fakeLimiter) call(format string, args ...any) error {
 	if then := l.then; then != nil {
 		l.then = nil
 		then()
@@ -39,25 +39,25 @@ func (l *limiter) call(format string, args ...any) error {
 	return nil
 }
 
-func (l *limiter) Refund(_ context.Context, id string, buckets ...string) error {
+func (l *fakeLimiter) Refund(_ context.Context, id string, buckets ...string) error {
 	return l.call("refund %s %v", id, buckets)
 }
 
-func (l *limiter) RefundLocal(_ context.Context, id string, buckets ...string) error {
+func (l *fakeLimiter) RefundLocal(_ context.Context, id string, buckets ...string) error {
 	l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
 	return nil
 }
 
-func (l *limiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
+func (l *fakeLimiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(e.ID))
 }
 
-func (l *limiter) RecordFailure(_ context.Context, bucket string, e quota.Event, _ time.Time) error {
+func (l *fakeLimiter) RecordFailure(_ context.Context, bucket string, e quota.Event, _ time.Time) error {
 	return l.call("failure %s %s", bucket, e.ID)
 }
 
-// fakeLog notes the calls that it gets.
-type fakeLog struct {
+// fakeDatabase notes the calls that it gets.
+type fakeDatabase struct {
 	Store
 	calls []string
 	away  map[string]bool            // calls that fail
@@ -68,7 +68,7 @@ type fakeLog struct {
 	limit int           // how many were asked for
 }
 
-func (l *fakeLog) call(call string) error {
+func (l *fakeDatabase) call(call string) error {
 	l.calls = append(l.calls, call)
 	if l.away[call] {
 		return fault.Unavailable
@@ -76,9 +76,9 @@ func (l *fakeLog) call(call string) error {
 	return nil
 }
 
-func (l *fakeLog) Ping(context.Context) error { return l.call("Ping") }
+func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
 
-func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
+func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
 			rows = append(rows, store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login", Counts: !l.reset[strings.TrimSpace(string(id[:]))]})
@@ -90,33 +90,35 @@ func (l *fakeLog) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Se
 	return rows, nil
 }
 
-func (l *fakeLog) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	l.lease, l.limit = lease, limit
 	return l.due, l.call("RefundsDue")
 }
 
-func (l *fakeLog) Refunded(_ context.Context, h store.Held) error {
+func (l *fakeDatabase) Refunded(_ context.Context, h store.Held) error {
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
-func (l *fakeLog) TakeOverExpired(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+func (l *fakeDatabase) TakeOverExpired(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
 	return nil, l.call("TakeOverExpired")
 }
 
-func (l *fakeLog) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+func (l *fakeDatabase) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
 	return nil, l.call("TakeOver")
 }
 
-func (l *fakeLog) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
+func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeLog) Renew(context.Context, time.Duration, []store.Held) error { return l.call("Renew") }
+func (l *fakeDatabase) Renew(context.Context, time.Duration, []store.Held) error {
+	return l.call("Renew")
+}
 
 // idle is an outbox that does not run, between a database and a limiter that note what they are asked for, on a clock that the test moves.
 type idle struct {
 	*Outbox
-	*limiter
+	*fakeLimiter
 	*testing.T
-	log *fakeLog
+	db  *fakeDatabase
 	now time.Time
 }
 
@@ -126,13 +128,13 @@ var login = policy.Purpose{Name: "login", Policy: quota.Policy{Name: "own", Rule
 
 func newIdle(t *testing.T) *idle {
 	r := &idle{
-		limiter: &limiter{}, T: t, log: &fakeLog{away: map[string]bool{}, reset: map[string]bool{}},
+		fakeLimiter: &fakeLimiter{}, T: t, db: &fakeDatabase{away: map[string]bool{}, reset: map[string]bool{}},
 		now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 	now := func() time.Time { return r.now }
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Parts{
-		Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(set, now), Now: now, Logger: slog.New(slog.DiscardHandler),
+		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewInForce(set, now), Now: now, Logger: slog.New(slog.DiscardHandler),
 	})
 	return r
 }
@@ -140,9 +142,9 @@ func newIdle(t *testing.T) *idle {
 // asked compares what the database was asked for, and what the limiter was told, since the last time.
 func (r *idle) asked(what string, calls []string, told ...string) {
 	r.Helper()
-	servertest.Same(r.T, what+": calls of the log", fmt.Sprintf("%q", r.log.calls), fmt.Sprintf("%q", calls))
+	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
 	r.wants(what, told...)
-	r.log.calls = nil
+	r.db.calls = nil
 }
 
 // wants compares the calls since the last time.
@@ -199,7 +201,7 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
-		r.log.due = append(r.log.due, store.Refund{
+		r.db.due = append(r.db.due, store.Refund{
 			Held: store.Held{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n},
 		})
 	}
@@ -211,19 +213,19 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r.gone = true
 	repeat()
 	r.asked("away", []string{"RefundsDue"})
-	servertest.Same(t, "lease", r.log.lease, r.Lease)
-	servertest.Same(t, "limit", r.log.limit, refundBatch)
+	servertest.Same(t, "lease", r.db.lease, r.Lease)
+	servertest.Same(t, "limit", r.db.limit, refundBatch)
 	r.gone = false
 	repeat()
-	servertest.Same(t, "limit after a failure", r.log.limit, 1)
+	servertest.Same(t, "limit after a failure", r.db.limit, 1)
 	var told []string
-	for _, due := range r.log.due {
+	for _, due := range r.db.due {
 		s := policy.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
 	repeat()
-	servertest.Same(t, "limit after that", r.log.limit, refundBatch)
+	servertest.Same(t, "limit after that", r.db.limit, refundBatch)
 }
 
 // A place waits for a day, a send as long as it counts.
@@ -260,7 +262,7 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	r.now = r.now.Add(repeatRecord - 1)
 	r.flushed()
 	r.wants("before")
-	r.log.reset["b"] = true
+	r.db.reset["b"] = true
 	r.now = r.now.Add(1)
 	r.flushed()
 	r.wants("after", recorded("a"), fmt.Sprintf("refund %-16s [%s]", "b", bucket))
@@ -273,17 +275,17 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
-	r.then = func() { r.log.reset["a"] = true }
+	r.then = func() { r.db.reset["a"] = true }
 	r.flushed()
 	r.wants("under way", "record "+bucket+" 1h0m0s a", fmt.Sprintf("refund %-16s [%s]", "a", bucket))
 	r.flushed()
 	r.wants("later")
 
 	r.sent(1, "b")
-	r.then = func() { r.gone, r.log.away["SendsByID 1"] = false, true }
+	r.then = func() { r.gone, r.db.away["SendsByID 1"] = false, true }
 	r.flushed()
-	r.log.away["SendsByID 1"], r.log.reset["b"] = false, true
-	r.wants("the log is away", "record "+bucket+" 1h0m0s b")
+	r.db.away["SendsByID 1"], r.db.reset["b"] = false, true
+	r.wants("the database is away", "record "+bucket+" 1h0m0s b")
 	r.flushed()
 	r.wants("reset meanwhile", fmt.Sprintf("refund %-16s [%s]", "b", bucket))
 }
@@ -322,11 +324,11 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
 	s.ReconcileLater(id, place("ana"))
-	s.log.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
-	s.log.away["Ping"] = true
+	s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
+	s.db.away["Ping"] = true
 	s.reconcile(t.Context())
 	s.asked("away", []string{"Ping"})
-	s.log.away["Ping"] = false
+	s.db.away["Ping"] = false
 	looked := []string{"Ping", "SendsByID 1"}
 	s.reconcile(t.Context())
 	s.asked("missing", looked)
@@ -369,11 +371,11 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	s.track(held)
 	s.now = s.now.Add(s.Lease) // overdue for a renewal
-	s.log.away["RefundsDue"] = true
+	s.db.away["RefundsDue"] = true
 	s.tick(t.Context())
 	s.takeOverIfReady(t.Context())
 	s.asked("away", []string{"RefundsDue"})
-	s.log.away["RefundsDue"] = false
+	s.db.away["RefundsDue"] = false
 	s.tick(t.Context())
 	s.asked("back", []string{"RefundsDue", "Renew"})
 	s.now = s.now.Add(s.Lease - 1)

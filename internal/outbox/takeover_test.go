@@ -102,7 +102,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 
 // The mail is out, and the database is away: no process sends it again, however long that lasts. The outcome is written within a second
 // once the database is back.
-func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
+func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
@@ -119,7 +119,7 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 }
 
 // A send that the database admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
-func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
+func TestTakeoverTellsTheLimiterOfASendThatTheDatabaseLetIn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)

@@ -68,8 +68,8 @@ type Subject struct {
 	Stranger  bool // the request is of an unknown browser, or of a back end that acts for one
 }
 
-// LogBucket returns the recipient's bucket in the database.
-func (s Subject) LogBucket() store.Bucket {
+// DatabaseBucket returns the recipient's bucket in the database.
+func (s Subject) DatabaseBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
 

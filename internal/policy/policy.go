@@ -185,7 +185,7 @@ func (f *InForce) Get() Set { return *f.set.Load() }
 
 // Change replaces the current set. The new rules at once apply to events counted before too. The caller must not change the set's maps
 // afterwards. It returns true if a rule may now need sends that the limiter has dropped or has in other buckets: a window became longer,
-// or a purpose has another policy or shares it with other purposes. Then call gates.Gate.Rebuild for an in-process limiter; until then
+// or a purpose has another policy or shares it with other purposes. Then call gates.Gates.Rebuild for an in-process limiter; until then
 // the database still decides correctly.
 func (f *InForce) Change(s Set) (wider bool) {
 	for {

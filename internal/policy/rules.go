@@ -108,12 +108,14 @@ type Checks struct {
 // The database counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other
 // scopes.
 
-// CountedInLog reports whether the database has the events of the rule's scope.
-func CountedInLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
+// CountedInDatabase reports whether the database has the events of the rule's scope.
+func CountedInDatabase(r quota.Rule) bool {
+	return r.Scope == quota.Recipient || r.Scope == quota.Failures
+}
 
-// ForLog returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
+// ForDatabase returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
 // FailureRule.
-func ForLog(rules []quota.Rule) []quota.Rule {
+func ForDatabase(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
@@ -136,8 +138,8 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByLog returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
-func ExplainedByLog(rules []quota.Rule) []quota.Rule {
+// ExplainedByDatabase returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
+func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 	failures := FailureRule(rules)
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope != quota.Recipient && (failures.Limit == 0 || r != failures)

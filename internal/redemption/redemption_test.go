@@ -115,7 +115,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 }
 
 // The database that is away, or that took the redemption unheard: the same request again is told the address.
-func TestRedeemWithoutTheLog(t *testing.T) {
+func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}
 		r.Rig.CutStore()

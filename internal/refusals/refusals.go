@@ -1,4 +1,4 @@
-// Package refusals collects refused requests and writes them to the log in batches: an attack costs one row, not one write for each
+// Package refusals collects refused requests and writes them to the database in batches: an attack costs one row, not one write for each
 // request, and the response never waits for the database. Package verification adds refusals, and package jobs calls Flush.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals until its deadline. A rule of a wider
@@ -18,14 +18,14 @@ import (
 	"sendcode/quota"
 )
 
-// Log writes the rows. Implementation: sqldb.DB.
-type Log interface {
+// Database writes the rows. Implementation: sqldb.DB.
+type Database interface {
 	Refused(ctx context.Context, refusals []store.Send) error
 }
 
 // Batch collects refusals until Flush writes them. Safe for concurrent use.
 type Batch struct {
-	log    Log
+	db     Database
 	logger *slog.Logger
 	now    func() time.Time
 
@@ -82,9 +82,9 @@ const (
 )
 
 // New makes an empty batch.
-func New(log Log, now func() time.Time, logger *slog.Logger) *Batch {
+func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 	return &Batch{
-		log: log, now: now, logger: logger, flushing: make(chan struct{}, 1),
+		db: db, now: now, logger: logger, flushing: make(chan struct{}, 1),
 		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firstRecipients{},
 	}
 }
@@ -265,7 +265,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	if err := r.log.Refused(ctx, batch); err != nil {
+	if err := r.db.Refused(ctx, batch); err != nil {
 		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err)
 		r.putBack(batch)
 	}

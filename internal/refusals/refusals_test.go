@@ -166,15 +166,15 @@ func (h hung) Refused(context.Context, []store.Send) error {
 
 // An administrator who has refusals written before an erasure is not held up by a database that hangs.
 func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
-	log := hung{make(chan struct{}), make(chan struct{})}
-	r := New(log, time.Now, slog.New(slog.DiscardHandler))
+	db := hung{make(chan struct{}), make(chan struct{})}
+	r := New(db, time.Now, slog.New(slog.DiscardHandler))
 	r.Add(refusal(1, ""), quota.Recipient)
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.Flush(t.Context()) }()
-	<-log.taken
+	<-db.taken
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Flush(gone)
-	close(log.release)
+	close(db.release)
 	<-ended
 }

@@ -83,8 +83,8 @@ func TestWhomAProviderMeans(t *testing.T) {
 	})
 }
 
-// While the log is away nothing is taken for told: the provider is to tell it again.
-func TestToldWhileTheLogIsAway(t *testing.T) {
+// While the database is away nothing is taken for told: the provider is to tell it again.
+func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
 		complaint := reports.Event{Send: id, Outcome: reports.Complained}

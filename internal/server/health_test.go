@@ -14,17 +14,17 @@ func TestReadiness(t *testing.T) {
 	broken := errors.New("dial tcp 192.0.2.1:6379: refused")
 	away := &Reason{Word: "limiter_unreachable", Text: "Redis does not answer.", Err: broken}
 	for _, c := range []struct {
-		name       string
-		log, redis *Reason
-		status     int
-		body       string
+		name            string
+		database, redis *Reason
+		status          int
+		body            string
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, away, 200, "degraded: limiter_unreachable: Redis does not answer."},
 		{"redis refuses", nil, &Reason{"redis_no_permission", "Too few rights.", false, broken}, 200, "degraded: redis_no_permission: Too few rights."},
-		{"log away", &Reason{"log_full", "No room.", false, broken}, away, 200,
+		{"database away", &Reason{"log_full", "No room.", false, broken}, away, 200,
 			"degraded: log_full: No room.\ndegraded: limiter_unreachable: Redis does not answer."},
-		{"log away here alone", &Reason{"log_full", "No room.", true, broken}, away, 503,
+		{"database away here alone", &Reason{"log_full", "No room.", true, broken}, away, 503,
 			"unavailable: log_full: No room.\ndegraded: limiter_unreachable: Redis does not answer."},
 	} {
 		e, _ := testServer(t)
@@ -33,7 +33,7 @@ func TestReadiness(t *testing.T) {
 		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
 			t.Errorf("at start: %d %s", starting.Code, starting.Body)
 		}
-		h.MarkStarted(func(context.Context) *Reason { return c.log }, func(context.Context) *Reason { return c.redis })
+		h.MarkStarted(func(context.Context) *Reason { return c.database }, func(context.Context) *Reason { return c.redis })
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code

@@ -79,7 +79,7 @@ func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
 	}
 }
 
-// access is the hook of a replica's log.
+// access is the hook of a replica's database.
 func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 	if at == sqlitetest.Committing {
 		return r.commit(ctx, method)
@@ -89,18 +89,18 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 	}
 	w := r.world
 	for {
-		f := r.turn(ctx, method, w.wrong(LogSlow))
+		f := r.turn(ctx, method, w.wrong(DatabaseSlow))
 		busy := w.underCommit()
 		switch {
 		case f == cut || f == tooLate:
 			return sqlitetest.Down
-		case w.wrong(LogAway):
-			w.count("log away")
+		case w.wrong(DatabaseAway):
+			w.count("database away")
 			return sqlitetest.Down
-		case f == onTime && busy == nil && w.callFails("log") != "":
+		case f == onTime && busy == nil && w.callFails("database") != "":
 			return sqlitetest.Down
 		case f == cutTooFar || busy == nil:
-			w.note("%s log %s", r.name, method)
+			w.note("%s database %s", r.name, method)
 			return sqlitetest.None
 		}
 		select { // another one holds the lock
@@ -133,10 +133,10 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 	defer func() {
 		w.setCommitting(nil)
 		close(ended)
-		w.note("%s log %s commits: %d", r.name, method, fault)
+		w.note("%s database %s commits: %d", r.name, method, fault)
 	}()
 	source := r.sourceOf(ctx, method+" commit")
-	f := r.sleep(ctx, latency(source, w.wrong(LogSlow)))
+	f := r.sleep(ctx, latency(source, w.wrong(DatabaseSlow)))
 	switch {
 	case f != onTime && source.IntN(2) == 0:
 		w.count("commit cut: " + method)

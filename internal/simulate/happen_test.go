@@ -114,7 +114,7 @@ func (w *world) cancel(e Event, p *person) {
 	q.verification = id
 }
 
-// waitAsTold asks until it is refused, waits, and must be admitted then. If the log was slow when an earlier send began, the log may refuse
+// waitAsTold asks until it is refused, waits, and must be admitted then. If the database was slow when an earlier send began, it may refuse
 // once more, for the timeout of its call at most (docs/PROMISES.md); that wait must be true.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
@@ -125,12 +125,12 @@ func (w *world) waitAsTold(e Event, p *person) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || !w.logNow().Equal(time.Now()) {
+		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || !w.databaseNow().Equal(time.Now()) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
-		if calm && again.refused() && w.logWasSlow(p, again) && again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
-			w.count("waited as told, and the log's stall more")
+		if calm && again.refused() && w.databaseWasSlow(p, again) && again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
+			w.count("waited as told, and the database's stall more")
 			before = w.state(p)
 			q = again
 			again, calm = w.waitOnce(e, p, q, before)
@@ -158,8 +158,8 @@ func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
 }
 
-// logWasSlow reports whether the log or the limiter was in trouble while a send of the person began, within the refusing rule's window.
-func (w *world) logWasSlow(p *person, refused *request) bool {
+// databaseWasSlow reports whether the database or the limiter was in trouble while a send of the person began, within the refusing rule's window.
+func (w *world) databaseWasSlow(p *person, refused *request) bool {
 	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[refused.body.BlockedBy]
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,9 +352,9 @@ func (w *world) disturb(e Event) (fault bool) {
 		w.setClock(w.ahead + e.For)
 	case ClockRight:
 		w.setClock(0)
-	case LogClockStep: // leases end at once, as after a crash
+	case DatabaseClockStep: // leases end at once, as after a crash
 		w.locked(func() {
-			w.logAhead, w.logStepped, w.crashes, w.crashed = w.logAhead+e.For, true, w.crashes+1, append(w.crashed, time.Now())
+			w.databaseAhead, w.databaseStepped, w.crashes, w.crashed = w.databaseAhead+e.For, true, w.crashes+1, append(w.crashed, time.Now())
 		})
 	case CommitFails, CommitUnheard, CommitVague:
 		w.locked(func() { r.commits = append(r.commits, slices.Repeat([]Event{e}, e.N)...) })

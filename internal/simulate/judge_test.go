@@ -17,7 +17,7 @@ import (
 	"sendcode/quota"
 )
 
-// ledger is the whole log at the end, indexed for the oracles.
+// ledger is the whole database at the end, indexed for the oracles.
 type ledger struct {
 	*world
 	sends         []store.Send // without refusals, the oldest first
@@ -45,7 +45,7 @@ func (w *world) judge() {
 
 // asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
 func (l *ledger) asSeen() {
-	if !l.stepped.IsZero() || l.logStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
 		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
 	}) {
 		return
@@ -84,10 +84,10 @@ func (l *ledger) asSeen() {
 	}
 }
 
-// unrecorded reports whether a process may have died before it recorded a send in the limiter that the log admitted alone.
+// unrecorded reports whether a process may have died before it recorded a send in the limiter that the database admitted alone.
 func (l *ledger) unrecorded(q *request) bool {
 	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.Send) bool {
-		return l.of[row.Recipient] == q.person && row.Clock == store.LogClock && row.LoggedAt.Before(q.ended)
+		return l.of[row.Recipient] == q.person && row.Clock == store.DatabaseClock && row.LoggedAt.Before(q.ended)
 	})
 }
 
@@ -105,7 +105,7 @@ func (w *world) ledger() *ledger {
 	}
 	f := store.Filter{Limit: 200}
 	for {
-		rows, err := w.log.Sends(w.Context(), f)
+		rows, err := w.db.Sends(w.Context(), f)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func (w *world) ledger() *ledger {
 			}
 			l.sends, l.byID[row.ID.String()] = append(l.sends, row), row
 			if _, known := l.verification[row.VerificationID]; !known {
-				v, _, _, err := w.log.Verification(w.Context(), row.VerificationID)
+				v, _, _, err := w.db.Verification(w.Context(), row.VerificationID)
 				if err != nil {
 					w.Fatal(err)
 				}
@@ -139,12 +139,12 @@ func (w *world) ledger() *ledger {
 	return l
 }
 
-// counted reports whether a row counts at an instant by the log.
+// counted reports whether a row counts at an instant by the database.
 func (l *ledger) counted(row store.Send, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
 		return false
-	case row.Counts || l.logStepped: // then no instants tell what came first
+	case row.Counts || l.databaseStepped: // then no instants tell what came first
 		return row.Counts
 	case row.Forgiven: // by a reset, at one of these instants
 		return (row.Status != store.Failed || row.FinishedAt.After(at)) && !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
@@ -152,11 +152,11 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 	return row.FinishedAt.After(at)
 }
 
-// age returns how long before an instant a send was admitted, by the limiter's clock or else by the log's. After a step of the limiter's
-// clock only the log's is valid.
+// age returns how long before an instant a send was admitted, by the limiter's clock or else by the database's. After a step of the limiter's
+// clock only the database's is valid.
 func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
 	switch {
-	case l.steppedBy(at) || l.logStepped:
+	case l.steppedBy(at) || l.databaseStepped:
 		return at.Sub(row.LoggedAt)
 	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):
 		return at.Sub(row.TakenAt)
@@ -167,21 +167,21 @@ func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration 
 // steppedBy reports whether the limiter's clock was set up to an instant.
 func (w *world) steppedBy(at time.Time) bool { return !w.stepped.IsZero() && !w.stepped.After(at) }
 
-// tolerance is how far the log follows the limiter's clock ahead of its own (PROMISES.md, "What may fail").
+// tolerance is how far the database follows the limiter's clock ahead of its own (PROMISES.md, "What may fail").
 const tolerance = time.Second
 
-// neverOverThePolicy is promise 1. If the limiter lost what it counted between two sends, the log decided alone, by its own instants: where it
+// neverOverThePolicy is promise 1. If the limiter lost what it counted between two sends, the database decided alone, by its own instants: where it
 // was slow, these are later than the limiter's.
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
 		at := row.LoggedAt
-		if row.Clock == clockName && !l.steppedBy(row.LoggedAt) && !l.logStepped {
+		if row.Clock == clockName && !l.steppedBy(row.LoggedAt) && !l.databaseStepped {
 			at = row.TakenAt
 		}
 		for rule, limit := range l.limitsAt(row.LoggedAt) {
 			n := 0
 			for _, before := range l.sends[:i] {
-				later := l.logStepped && before.ID.Time() > row.ID.Time() // the log's clock was set back between them
+				later := l.databaseStepped && before.ID.Time() > row.ID.Time() // the database's clock was set back between them
 				age := l.age(before, row, at)
 				if slices.ContainsFunc(l.lost, func(t time.Time) bool { return t.After(before.TakenAt) && t.Before(row.TakenAt) }) {
 					age = row.LoggedAt.Sub(before.LoggedAt)
@@ -220,14 +220,14 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 func (l *ledger) inForce(at time.Time) (numbers []int) {
 	for _, p := range l.policies {
 		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
-		if l.logStepped || !p.from.After(at) && !ended {
+		if l.databaseStepped || !p.from.After(at) && !ended {
 			numbers = append(numbers, p.number)
 		}
 	}
 	return numbers
 }
 
-// acceptedEnds is promise 2: what was answered 202 is in the log, and has ended.
+// acceptedEnds is promise 2: what was answered 202 is in the database, and has ended.
 func (l *ledger) acceptedEnds() {
 	arrived := map[string]int{}
 	for _, m := range l.mails {
@@ -235,7 +235,7 @@ func (l *ledger) acceptedEnds() {
 	}
 	for _, q := range l.requests {
 		if q.kind == sending && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
-			l.broke("never lost", "a send was answered 202 and is not in the log: %s", q.body.Send.ID)
+			l.broke("never lost", "a send was answered 202 and is not in the database: %s", q.body.Send.ID)
 		}
 	}
 	for _, row := range l.sends {
@@ -260,7 +260,7 @@ func (l *ledger) acceptedEnds() {
 	}
 	for id := range arrived {
 		if _, logged := l.byID[id]; !logged {
-			l.broke("never lost", "a message arrived that the log knows nothing of: %s", id)
+			l.broke("never lost", "a message arrived that the database knows nothing of: %s", id)
 		}
 	}
 }
@@ -336,7 +336,7 @@ func (l *ledger) checks() {
 			l.broke("guessing", "%s was approved %d times", id, approved[id])
 		}
 		if approved[id] == 1 && v.ApprovedAt.IsZero() {
-			l.broke("guessing", "%s was answered valid, and the log has no approval", id)
+			l.broke("guessing", "%s was answered valid, and the database has no approval", id)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var journeys = map[string][]simulate.Event{
 	},
 }
 
-// The nth call to the log, the limiter or the mail server fails, for every n of each journey: n grows until the journey ends without the fault
+// The nth call to the database, the limiter or the mail server fails, for every n of each journey: n grows until the journey ends without the fault
 // having been met, as in SQLite's loops of failures (sqlite.org/testing.html, section 3).
 func TestEveryCallFailsOnce(t *testing.T) {
 	for name, events := range journeys {

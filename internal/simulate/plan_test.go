@@ -35,32 +35,32 @@ const (
 
 // What goes wrong.
 const (
-	Flush         Kind = "the limiter loses everything"
-	FailOver      Kind = "the limiter fails over and loses its newest {n} writes"
-	LimiterAway   Kind = "the limiter is away for {for}"
-	LimiterSlow   Kind = "the limiter is slow for {for}"
-	LimiterDeaf   Kind = "the limiter's answers are lost for {for}"
-	LimiterStalls Kind = "the limiter stalls for {for}"
-	ClockStep     Kind = "the limiter's clock steps by {for}"
-	ClockRight    Kind = "the limiter's clock is right again"
-	OtherClock    Kind = "the limiter fails over to a replica whose clock is {for} ahead, and loses its newest {n} writes"
-	LogClockStep  Kind = "the log's clock steps by {for}"
-	LogAway       Kind = "the log is away for {for}"
-	LogSlow       Kind = "the log is slow for {for}"
-	CommitFails   Kind = "the next {n} commits of replica {replica}{method} fail"
-	CommitUnheard Kind = "the next {n} commits of replica {replica}{method} happen, and their answers are lost"
-	CommitVague   Kind = "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost"
-	CallFails     Kind = "call {n} from now{method} fails"
-	CallUnheard   Kind = "call {n} from now{method} happens, and its answer is lost"
-	CallVague     Kind = "call {n} from now{method} does not happen, and its answer is lost"
-	ServerRefuses Kind = "mail servers and carriers refuse for good for {for}"
-	ServerBusy    Kind = "mail servers and carriers refuse for now for {for}"
-	ServerStalls  Kind = "mail servers and carriers stall for {for}"
-	ServerDrops   Kind = "mail servers and carriers drop the connection after the message for {for}"
-	Kill          Kind = "replica {replica} is killed, and started again after {for}"
-	Freeze        Kind = "replica {replica} is frozen for {for}"
-	HookFails     Kind = "the receiver of webhooks fails for {for}"
-	HookDeaf      Kind = "the receiver of webhooks takes events, and its answers are lost, for {for}"
+	Flush             Kind = "the limiter loses everything"
+	FailOver          Kind = "the limiter fails over and loses its newest {n} writes"
+	LimiterAway       Kind = "the limiter is away for {for}"
+	LimiterSlow       Kind = "the limiter is slow for {for}"
+	LimiterDeaf       Kind = "the limiter's answers are lost for {for}"
+	LimiterStalls     Kind = "the limiter stalls for {for}"
+	ClockStep         Kind = "the limiter's clock steps by {for}"
+	ClockRight        Kind = "the limiter's clock is right again"
+	OtherClock        Kind = "the limiter fails over to a replica whose clock is {for} ahead, and loses its newest {n} writes"
+	DatabaseClockStep Kind = "the database's clock steps by {for}"
+	DatabaseAway      Kind = "the database is away for {for}"
+	DatabaseSlow      Kind = "the database is slow for {for}"
+	CommitFails       Kind = "the next {n} commits of replica {replica}{method} fail"
+	CommitUnheard     Kind = "the next {n} commits of replica {replica}{method} happen, and their answers are lost"
+	CommitVague       Kind = "the next {n} commits of replica {replica}{method} do not happen, and their answers are lost"
+	CallFails         Kind = "call {n} from now{method} fails"
+	CallUnheard       Kind = "call {n} from now{method} happens, and its answer is lost"
+	CallVague         Kind = "call {n} from now{method} does not happen, and its answer is lost"
+	ServerRefuses     Kind = "mail servers and carriers refuse for good for {for}"
+	ServerBusy        Kind = "mail servers and carriers refuse for now for {for}"
+	ServerStalls      Kind = "mail servers and carriers stall for {for}"
+	ServerDrops       Kind = "mail servers and carriers drop the connection after the message for {for}"
+	Kill              Kind = "replica {replica} is killed, and started again after {for}"
+	Freeze            Kind = "replica {replica} is frozen for {for}"
+	HookFails         Kind = "the receiver of webhooks fails for {for}"
+	HookDeaf          Kind = "the receiver of webhooks takes events, and its answers are lost, for {for}"
 )
 
 var (
@@ -70,19 +70,19 @@ var (
 	}
 	unusual = []Kind{Attack, Exhaust, Flood, Reset, Erase, NewPolicy, Remap, OtherFile}
 	faults  = []Kind{
-		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight, OtherClock, LogClockStep, LogAway, LogSlow, CommitFails, CommitUnheard, CommitVague,
+		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight, OtherClock, DatabaseClockStep, DatabaseAway, DatabaseSlow, CommitFails, CommitUnheard, CommitVague,
 		CallFails, CallUnheard, CallVague,
 		ServerRefuses, ServerBusy, ServerStalls, ServerDrops, Kill, Freeze, HookFails, HookDeaf,
 	}
 )
 
-// committed are methods of the log whose commits may go wrong.
+// committed are methods of the database whose commits may go wrong.
 var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Check", "Check", "Claim", "Release", "Refunded", "AppEventEnded"}
 
-// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit of the log, the limiter, a mail server
+// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit of the database, the limiter, a mail server
 // or carrier.
 var CallFaults = map[string][]Kind{
-	"log": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard}, "server": {CallFails, CallUnheard},
+	"database": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard}, "server": {CallFails, CallUnheard},
 }
 
 // Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards a caller waits as told.
@@ -125,7 +125,7 @@ type Event struct {
 	Wait    bool // the back end waits for the outcome
 	N       int
 	For     time.Duration
-	Method  string // of the log, whose commits go wrong; empty: any
+	Method  string // of the database, whose commits go wrong; empty: any
 }
 
 // NewPlan is the plan of a seed.
@@ -179,10 +179,10 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 	case CallVague:
 		e.Method, e.N = "commit", 1+r.IntN(50)
 	case CallFails, CallUnheard:
-		e.Method, e.N = []string{"commit", "limiter", "server", "log"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
+		e.Method, e.N = []string{"commit", "limiter", "server", "database"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
 	case ClockStep, OtherClock:
 		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
-	case LogClockStep:
+	case DatabaseClockStep:
 		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour}[r.IntN(6)]
 	}
 	p.Events = append(p.Events, e)

@@ -23,16 +23,16 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}{
 		"strangers may use up all places": {nil, "attackers stop no one else", 1},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
-			r.Parts.Log = tellsNoHistory{r.Parts.Log}
+			r.Parts.DB = tellsNoHistory{r.Parts.DB}
 		}, "told wait", 1},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
-			r.Parts.Log = oneKind{r.Parts.Log}
+			r.Parts.DB = oneKind{r.Parts.DB}
 		}, "attackers stop no one else", 55},
-		"B1: a send that the log did not take keeps its place": {func(r *simulate.Replica) {
-			r.Parts.Log = neverSettles{r.Parts.Log}
+		"B1: a send that the database did not take keeps its place": {func(r *simulate.Replica) {
+			r.Parts.DB = neverSettles{r.Parts.DB}
 		}, "refunds", 1},
 		"N2: an age is computed on two clocks": {func(r *simulate.Replica) {
-			r.Parts.Log = oneClock{r.Parts.Log}
+			r.Parts.DB = oneClock{r.Parts.DB}
 		}, "told wait", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,10 +52,10 @@ func TestMendedBugsAreFound(t *testing.T) {
 }
 
 // tellsNoHistory is a database that tells nothing of what it counts.
-type tellsNoHistory struct{ verificationtest.Log }
+type tellsNoHistory struct{ verificationtest.Database }
 
 func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
-	b, err := l.Log.Begin(ctx, in)
+	b, err := l.Database.Begin(ctx, in)
 	if b.Admitted {
 		b.History = nil
 	}
@@ -63,32 +63,32 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun
 }
 
 func (l tellsNoHistory) Look(ctx context.Context, look gate.Look) (gate.History, error) {
-	h, err := l.Log.Look(ctx, look)
+	h, err := l.Database.Look(ctx, look)
 	h.Past, h.Rejections = nil, nil
 	return h, err
 }
 
 // oneClock is a database that takes the limiter's instants for its own.
-type oneClock struct{ verificationtest.Log }
+type oneClock struct{ verificationtest.Database }
 
 func (l oneClock) Look(ctx context.Context, look gate.Look) (gate.History, error) {
-	h, err := l.Log.Look(ctx, look)
+	h, err := l.Database.Look(ctx, look)
 	for i := range h.Past {
-		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.LogClock
+		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.DatabaseClock
 	}
 	return h, err
 }
 
-// oneKind is a log in which every verification is of a back end.
-type oneKind struct{ verificationtest.Log }
+// oneKind is a database in which every verification is of a back end.
+type oneKind struct{ verificationtest.Database }
 
 func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	in.Verification.Class = store.SecretKey
-	return l.Log.Begin(ctx, in)
+	return l.Database.Begin(ctx, in)
 }
 
 // neverSettles is a database that never says which sends it has written.
-type neverSettles struct{ verificationtest.Log }
+type neverSettles struct{ verificationtest.Database }
 
 func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
 

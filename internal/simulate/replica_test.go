@@ -37,7 +37,7 @@ type Replica struct {
 	index   int
 	name    string
 	http    http.Handler
-	log     *sqlitetest.DB
+	db      *sqlitetest.DB
 	vault   keys.Vault
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -119,8 +119,8 @@ func (w *world) policySet(number int) policy.Set {
 // start starts the replica of an index. life numbers its lives.
 func (w *world) start(index, life int) *Replica {
 	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
-	r.log = w.log.Replica()
-	r.log.SetHook(r.access)
+	r.db = w.db.Replica()
+	r.db.SetHook(r.access)
 	logger := w.logger(r.name)
 	skew := time.Duration(source(w.plan.Seed, "skew "+r.name).IntN(800)-400) * time.Millisecond
 	now := func() time.Time { return time.Now().Add(skew) }
@@ -132,10 +132,10 @@ func (w *world) start(index, life int) *Replica {
 		return time.Duration(waits.Int64N(int64(d)))
 	}
 	r.Parts = verificationtest.Parts{
-		Limiter: verificationtest.NewLimiter(w.redis, r.reach), Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
 	}
 	hooks := webhook.New(webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
-		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
+		webhook.Parts{DB: r.db, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
 	r.Parts.Notify = hooks.Wake
 	if w.options.Break != nil {
 		w.options.Break(r)

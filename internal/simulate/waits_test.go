@@ -16,11 +16,11 @@ import (
 
 // toldWaits is promise 3: no answer says more is left, or a shorter wait, than is true.
 func (l *ledger) toldWaits() {
-	if l.logStepped {
+	if l.databaseStepped {
 		return
 	}
 	for _, q := range l.requests {
-		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.logTrouble || q.kind == checking {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.databaseTrouble || q.kind == checking {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
@@ -57,7 +57,7 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
 			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
-			if l.writtenLate(q.person, row) { // the log counts the send from later
+			if l.writtenLate(q.person, row) { // the database counts the send from later
 				early = store.CallTimeout
 			}
 		}
@@ -75,22 +75,22 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	}
 }
 
-// writtenLate reports whether the log may have written a send later than the limiter took it. After a step of the limiter's clock these two
-// instants are not comparable: then it reports whether the log was in trouble while the person asked for a code just before.
+// writtenLate reports whether the database may have written a send later than the limiter took it. After a step of the limiter's clock these two
+// instants are not comparable: then it reports whether the database was in trouble while the person asked for a code just before.
 func (l *ledger) writtenLate(p *person, row store.Send) bool {
 	if !l.steppedBy(row.LoggedAt) {
 		return row.LoggedAt.Sub(row.TakenAt) > tolerance
 	}
 	return slices.ContainsFunc(l.requests, func(q *request) bool {
 		ago := row.LoggedAt.Sub(q.began)
-		return q.person == p && q.kind == sending && q.logTrouble && ago > tolerance && ago < 2*store.CallTimeout
+		return q.person == p && q.kind == sending && q.databaseTrouble && ago > tolerance && ago < 2*store.CallTimeout
 	})
 }
 
 // mayLack reports whether a limiter that was away may lack a send: the send's process adds it within a tick, unless it died or does not
 // know that the row was written.
 func (l *ledger) mayLack(q *request, row store.Send, own bool) bool {
-	if row.Clock != store.LogClock || own {
+	if row.Clock != store.DatabaseClock || own {
 		return false
 	}
 	unheard := row.InDoubt && q.began.Sub(row.LoggedAt) < 4*l.tick() // until another takes it over, which a lease is for
@@ -101,7 +101,7 @@ func (l *ledger) resetDuring(q *request) bool {
 	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool { return a.began.Before(q.ended) && a.ended.After(q.began) || !a.done })
 }
 
-// exactRefunds is promise 4: in the end the limiter counts what the log counts. A crash between the gates may cost a place, and a
+// exactRefunds is promise 4: in the end the limiter counts what the database counts. A crash between the gates may cost a place, and a
 // failover what it lost; nothing may give one away.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
@@ -111,7 +111,7 @@ func (l *ledger) exactRefunds() {
 			continue
 		}
 		for _, told := range q.body.Quota.Rules {
-			if told.Scope != "recipient" || l.logStepped {
+			if told.Scope != "recipient" || l.databaseStepped {
 				continue
 			}
 			window := time.Duration(told.Window) * time.Second
@@ -146,7 +146,7 @@ func (l *ledger) webhooks() {
 		e := parseHook(body)
 		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
 	}
-	waiting, err := l.log.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})
+	waiting, err := l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func (l *ledger) webhooks() {
 
 // erased checks that no row of before an erasure has the person's address.
 func (l *ledger) erased() {
-	if l.logStepped {
+	if l.databaseStepped {
 		return
 	}
 	for p, acts := range l.erase {
@@ -189,17 +189,17 @@ func (l *ledger) erased() {
 	}
 }
 
-// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one world of ten, in the file of the log. Only codes
+// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one world of ten, in the database's file. Only codes
 // of letters are looked for, since six digits occur in any number.
 func (l *ledger) sinks() {
 	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}
 	if l.plan.Seed%10 == 0 {
-		image, err := l.log.Image()
+		image, err := l.db.Image()
 		if err != nil {
 			l.Fatal(err)
 		}
-		sinks["file of the log"] = string(image)
-		l.count("log searched for codes")
+		sinks["file of the database"] = string(image)
+		l.count("file searched for codes")
 	}
 	var secrets []string
 	for _, m := range l.mails {

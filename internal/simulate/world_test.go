@@ -24,42 +24,42 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	log     *sqlitetest.DB              // as the oracles read it: nothing goes wrong with it
+	db      *sqlitetest.DB              // as the oracles read it: nothing goes wrong with it
 	redis   *verificationtest.FakeRedis // the limiter
 	logged  *servertest.Text            // what the replicas wrote to their logs
 	posted  *servertest.Text            // the bodies of webhooks
 	answers *servertest.Text            // the bodies of answers
 	actors  sync.WaitGroup
 
-	changing      sync.Mutex // while policies change
-	mu            sync.Mutex
-	lasts         map[Kind]time.Time // until when what goes wrong for a while does
-	replicas      []*Replica
-	calls         map[string]int // so far, by label
-	counts        map[string]int
-	trace         []string
-	committing    chan struct{} // closed when the commit under way has ended; nil: there is none
-	people        []*person
-	mails         []mail
-	hooks         map[string]string // bodies that the receiver took, by webhook-id
-	broken        []Violation
-	policies      []inForce
-	failing       []Event       // calls that will fail, each with the number of calls until then
-	failed        int           // calls so far
-	crashes       int           // kills and freezes so far
-	crashed       []time.Time   // when
-	movedWrites   int           // of the limiter: lost by failovers, or made late after a stall
-	lost          []time.Time   // when the limiter lost writes
-	stepped       time.Time     // when the limiter's clock was first set
-	slightly      bool          // the limiter's clock was last set by a second at most, or is off by as little
-	ahead         time.Duration // of the limiter's clock
-	logAhead      time.Duration // of the log's clock
-	logStepped    bool
-	troubles      int // faults so far
-	requests      []*request
-	acts          []administered
-	others        []*person         // strangers
-	verifications map[string]string // by the ID of a send that was answered
+	changing        sync.Mutex // while policies change
+	mu              sync.Mutex
+	lasts           map[Kind]time.Time // until when what goes wrong for a while does
+	replicas        []*Replica
+	calls           map[string]int // so far, by label
+	counts          map[string]int
+	trace           []string
+	committing      chan struct{} // closed when the commit under way has ended; nil: there is none
+	people          []*person
+	mails           []mail
+	hooks           map[string]string // bodies that the receiver took, by webhook-id
+	broken          []Violation
+	policies        []inForce
+	failing         []Event       // calls that will fail, each with the number of calls until then
+	failed          int           // calls so far
+	crashes         int           // kills and freezes so far
+	crashed         []time.Time   // when
+	movedWrites     int           // of the limiter: lost by failovers, or made late after a stall
+	lost            []time.Time   // when the limiter lost writes
+	stepped         time.Time     // when the limiter's clock was first set
+	slightly        bool          // the limiter's clock was last set by a second at most, or is off by as little
+	ahead           time.Duration // of the limiter's clock
+	databaseAhead   time.Duration // of the database's clock
+	databaseStepped bool
+	troubles        int // faults so far
+	requests        []*request
+	acts            []administered
+	others          []*person         // strangers
+	verifications   map[string]string // by the ID of a send that was answered
 }
 
 // inForce is from when until when replicas had policies; zero: they still have.
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 		T: t, plan: p, options: o, begin: time.Now(), logged: &servertest.Text{}, posted: &servertest.Text{},
 		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
 	}
-	w.redis, w.log = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.logNow)
+	w.redis, w.db = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.databaseNow)
 	w.policies = []inForce{{from: w.begin}}
 	if p.Split {
 		w.policies[0].number = split
@@ -99,7 +99,7 @@ func (w *world) play() {
 	}
 	time.Sleep(time.Until(w.begin.Add(w.plan.Span)))
 	w.repair()
-	if w.plan.Span == long || w.logStepped { // a lease may end so much later
+	if w.plan.Span == long || w.databaseStepped { // a lease may end so much later
 		time.Sleep(settle)
 	}
 	time.Sleep(settle)
@@ -116,11 +116,11 @@ func (w *world) lookAround() {
 	}
 }
 
-// logNow is the time on the log's clock.
-func (w *world) logNow() time.Time {
+// databaseNow is the time on the database's clock.
+func (w *world) databaseNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Now().Add(w.logAhead)
+	return time.Now().Add(w.databaseAhead)
 }
 
 // repair ends all trouble.
@@ -205,7 +205,7 @@ func (w *world) callFails(part string) (how Kind) {
 		if e.N--; e.N == 0 && how == "" {
 			how = e.Kind
 			w.failed, w.troubles = w.failed+1, w.troubles+1
-			w.lasts[map[string]Kind{"log": LogAway, "commit": LogAway, "limiter": LimiterAway}[part]] = time.Now()
+			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway, "limiter": LimiterAway}[part]] = time.Now()
 			w.counts[string(how)+": "+part]++
 		}
 	}

@@ -45,8 +45,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
 	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
 	s.TakenAt = Micro(s.TakenAt)
-	if s.Clock == "" || s.Clock == LogClock {
-		s.Clock, s.TakenAt = LogClock, time.Time{}
+	if s.Clock == "" || s.Clock == DatabaseClock {
+		s.Clock, s.TakenAt = DatabaseClock, time.Time{}
 	}
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
@@ -124,7 +124,7 @@ func refusalRow(r Send) Send {
 	}
 	r.Status, r.TakenAt, r.RetryAfter = Refused, Micro(r.TakenAt), r.RetryAfter.Truncate(time.Microsecond)
 	if r.Clock == "" || r.TakenAt.IsZero() {
-		r.Clock = LogClock
+		r.Clock = DatabaseClock
 	}
 	return r
 }

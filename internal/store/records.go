@@ -30,8 +30,8 @@ const (
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// LogClock names the database's own clock. It is the Clock of a row that no limiter counted.
-const LogClock = "log"
+// DatabaseClock names the database's own clock. It is the Clock of a row that no limiter counted.
+const DatabaseClock = "log"
 
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
 type Class string

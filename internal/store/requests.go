@@ -12,7 +12,7 @@ import (
 // SetRefusedAt sets the instants of a refusal that is logged at now.
 func (s *Send) SetRefusedAt(now time.Time) {
 	s.LoggedAt, s.FinishedAt = now, now
-	if s.Clock == LogClock {
+	if s.Clock == DatabaseClock {
 		s.TakenAt = now
 	}
 }
@@ -48,7 +48,7 @@ type Begun struct {
 	Lockout      Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
 	At           time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the database's time
 	Now          time.Time     // admitted: Send.LoggedAt, on the database's clock; refused: At
-	// the clock of Now. Admitted: LogClock; refused: Intent.Send.Clock, which is LogClock if no limiter took the send
+	// the clock of Now. Admitted: DatabaseClock; refused: Intent.Send.Clock, which is DatabaseClock if no limiter took the send
 	NowClock string
 }
 
@@ -123,7 +123,7 @@ type CountedSend struct {
 	Purpose   string
 	Recipient recipient.Hash
 	Event     quota.Event // ID is the 16 bytes of Send.ID; At on Clock
-	Clock     string      // of Event.At: the clock that the caller named if the row has an instant on it, else LogClock
+	Clock     string      // of Event.At: the clock that the caller named if the row has an instant on it, else DatabaseClock
 }
 
 // Filter selects rows of the database. Zero fields select all.

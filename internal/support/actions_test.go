@@ -27,10 +27,10 @@ func TestResetClearsBothGates(t *testing.T) {
 		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
 		r.RefuseTo(vtest.Ana) // from now on it counts again
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		r.WantQuota("after a flush the log knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
+		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		r.SendTo(vtest.Ana) // the log alone
+		r.SendTo(vtest.Ana) // the database alone
 		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
 	})
 }
@@ -73,12 +73,12 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
-		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the log's failures, too
+		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the database's failures, too
 		r.SendTo(vtest.Ana)
 	})
 }
 
-// Without the limiter the log's part is done, and the act says what is not.
+// Without the limiter the database's part is done, and the act says what is not.
 func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -113,7 +113,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
 		r.SendTo(vtest.Ana)
 		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
-		r.WantQuota("as the log teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
+		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("erase done")
 	})

@@ -50,7 +50,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// A trial is a send like any other, in the log and under the rules; it is recorded, whatever comes of it, and takes nothing
+// A trial is a send like any other, in the database and under the rules; it is recorded, whatever comes of it, and takes nothing
 // from a code that a person waits for.
 func TestTrial(t *testing.T) {
 	const ben = "ben@example.com"

@@ -56,7 +56,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 	})
 }
 
-func TestReplayWithoutTheLog(t *testing.T) {
+func TestReplayWithoutTheDatabase(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.Svc.Desk.Policies()[0]
 		r.FailStore(sqlitetest.Down, "CountedSends", "HeavyRecipients")

@@ -44,7 +44,7 @@ type codes interface {
 	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
 }
 
-// limiter deletes what the limiter counted in buckets. Implementation: *gates.Gate.
+// limiter deletes what the limiter counted in buckets. Implementation: *gates.Gates.
 type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }

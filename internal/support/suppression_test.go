@@ -96,7 +96,7 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 			r.SendFails(vtest.Ana, "suppressed")
 		}
 		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
-		r.EmptyLimiter() // the log knows it too
+		r.EmptyLimiter() // the database knows it too
 		r.RefuseTo(vtest.Ana)
 		r.WantMails(0)
 	})
@@ -136,12 +136,12 @@ func TestSuppressByHandAndLift(t *testing.T) {
 }
 
 // A process that dies after Begin leaves the row to another one, which does not send it either; nor does what waited in
-// the log for room.
+// the database for room.
 func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
 		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
-		dead.Queue.Capacity = 0                // what it lets in goes back to the log at once
+		dead.Queue.Capacity = 0                // what it lets in goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)

@@ -63,7 +63,7 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
 	}
-	err := d.Store.CountedSends(ctx, store.LogClock, period+r.longest, func(c store.CountedSend) error {
+	err := d.Store.CountedSends(ctx, store.DatabaseClock, period+r.longest, func(c store.CountedSend) error {
 		if !slices.Contains(p.Purposes, c.Purpose) {
 			return nil
 		}

@@ -115,7 +115,7 @@ func (a *admission) advance(now time.Time) {
 	a.slot = slot
 }
 
-// enter admits a request of a class, or counts its refusal for the log.
+// enter admits a request of a class, or counts its refusal for the database.
 func (s *Service) enter(a *admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.enter(class == store.UnknownBrowser)
 	if err != nil {

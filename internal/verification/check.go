@@ -44,7 +44,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	}
 	switch s.teller().Told(checked.Event); {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known one; the whole still takes less time
-		_, _, _ = s.Gate.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
+		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
 		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err

@@ -37,7 +37,7 @@ func (s *Service) takeNetworks(ctx context.Context, c Caller, id, typed string) 
 	r.Buckets = policy.CheckBuckets(c.App, c.IP, v.Channel)
 	switch {
 	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
-		_, _, _ = s.Gate.PeekOrLocal(ctx, r)
+		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
 		return quota.Request{}, nil
 	case err != nil || StateOf(v, now) != Pending:
 		return quota.Request{}, err
@@ -51,14 +51,14 @@ func (s *Service) takeNetworks(ctx context.Context, c Caller, id, typed string) 
 	return r, err
 }
 
-// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this process; see gates.Gate.TakeOrLocal.
+// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this process; see gates.Gates.TakeOrLocal.
 func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
 		return quota.Decision{}, err
 	}
 	r.ID = string(id[:])
-	d, _, err := s.Gate.TakeOrLocal(ctx, *r)
+	d, _, err := s.Gates.TakeOrLocal(ctx, *r)
 	return d, err
 }
 

@@ -71,7 +71,7 @@ func swapped(right string, position int) string {
 	return string(b)
 }
 
-// disturbed is a log in which something happens before each check. It notes which verifications are checked.
+// disturbed is a database in which something happens before each check. It notes which verifications are checked.
 type disturbed struct {
 	*sqlitetest.DB
 	checked []string
@@ -122,12 +122,12 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 // A check of an unknown ID goes to the database as often as one of a known ID does, so that its time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		log := &disturbed{DB: r.Store}
-		r.Svc.Store = log
+		db := &disturbed{DB: r.Store}
+		r.Svc.Store = db
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, r.WrongCode(r.LastCode()))
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "123456")), fault.NotFound)
-		r.Want("checked", log.checked, []string{a.View.ID, "unknown"})
+		r.Want("checked", db.checked, []string{a.View.ID, "unknown"})
 	})
 }
 
@@ -249,11 +249,11 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
 		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
 		r.Sleep(time.Minute) // nothing else is under way
-		asked := func(id string) (log, limiter []string) {
+		asked := func(id string) (db, limiter []string) {
 			var last string
 			r.Store.SetFault(func(method string) sqlitetest.Fault {
 				if method != last { // a read asks before each statement
-					log, last = append(log, method), method
+					db, last = append(db, method), method
 				}
 				return sqlitetest.None
 			})
@@ -264,13 +264,13 @@ func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 			_, _ = r.Svc.Check(r.Context(), vtest.Browser, id, "000000")
 			r.MendStore()
 			r.Limiter.Around(nil)
-			return log, limiter
+			return db, limiter
 		}
-		log, limiter := asked(id)
-		r.WantLine("of a known one", "[Verification Check] [Take Take]", log, limiter)
+		db, limiter := asked(id)
+		r.WantLine("of a known one", "[Verification Check] [Take Take]", db, limiter)
 		for _, unknown := range []string{"unknown", others, backEnds} {
-			log, limiter = asked(unknown)
-			r.WantLine(unknown, "[Verification Check] [Peek Peek]", log, limiter)
+			db, limiter = asked(unknown)
+			r.WantLine(unknown, "[Verification Check] [Peek Peek]", db, limiter)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 }
 
 // A limiter whose clock jumps ahead lets in too early; the database does not, and the answer tells the database's wait.
-func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
+func TestDatabaseBoundsALimiterThatRunsAhead(t *testing.T) {
 	vtest.EachInBubble(t, map[string]bool{"taught": true, "not to be taught": false}, nil, func(r *vtest.Rig, teachable bool) {
 		memory, offset := skewed()
 		r.Limiter.Set(memory)
@@ -61,7 +61,7 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 					}
 					refusal := r.RefuseTo(vtest.Ana).Quota
 					r.WantQuota(what+": a refusal", refusal, left, wait)
-					r.Want(what+": how far the instant is from the log's clock", time.Until(refusal.At).Truncate(time.Second), time.Duration(0))
+					r.Want(what+": how far the instant is from the database's clock", time.Until(refusal.At).Truncate(time.Second), time.Duration(0))
 				}
 				waits := func(what, left string, wait time.Duration) {
 					r.T.Helper()
@@ -184,7 +184,7 @@ func TestFailuresAreTaughtOnTheLimitersClock(t *testing.T) {
 }
 
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
-func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
+func TestDatabaseBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
 		memory, offset := skewed()

@@ -176,7 +176,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		b := r.SendTo(vtest.Ana)
 		r.FailStore(sqlitetest.Down, "Check")
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Unavailable)
-		is(1, "a check that the log did not take")
+		is(1, "a check that the database did not take")
 		r.MendStore()
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), fault.NotFound)
 		is(1, "an unknown ID")

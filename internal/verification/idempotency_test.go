@@ -106,14 +106,14 @@ func TestCrashesWithAKey(t *testing.T) {
 	vtest.EachInBubble(t, map[string]row{
 		"after the claim":             {sqlitetest.Down, context.Canceled, false},
 		"after the limiter":           {sqlitetest.Down, nil, false},
-		"after the log":               {sqlitetest.Lost, nil, false},
+		"after the database":          {sqlitetest.Lost, nil, false},
 		"after giving the place back": {sqlitetest.Down, nil, true},
 	}, nil, func(r *vtest.Rig, c row) {
-		log := r.Store.Replica()
-		log.SetFault(func(method string) sqlitetest.Fault {
+		db := r.Store.Replica()
+		db.SetFault(func(method string) sqlitetest.Fault {
 			return map[string]sqlitetest.Fault{"Begin": c.fault, "Release": sqlitetest.Down}[method]
 		})
-		dead := r.ReplicaOn(log, r.MailServer, r.Carrier) // it does not run
+		dead := r.ReplicaOn(db, r.MailServer, r.Carrier) // it does not run
 		if c.take != nil {
 			dead.Limiter.Around(func(context.Context, string, func() error) error { return c.take })
 		}

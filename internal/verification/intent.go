@@ -30,7 +30,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	row.Observed = d.Observed()
 	return store.Intent{
 		Send: row, Verification: fresh, Join: a.join, Address: a.address,
-		Rules: policy.ForLog(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
+		Rules: policy.ForDatabase(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		TTL: a.purpose.TTL, MinLife: MinResendLife(a.purpose.TTL), Lease: s.Lease,
 	}, nil
 }

@@ -79,7 +79,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Want("a secret key's token", r.Check(id, "000000").Known, "")
 
 		r.FailStore(sqlitetest.Down, "CodesOf")
-		r.Want("the log is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
+		r.Want("the database is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 		r.MendStore()
 		for _, c := range []struct {
 			keys string
@@ -161,7 +161,7 @@ func TestStrangersStopNobody(t *testing.T) {
 						}
 					}
 				}
-				r.Want("sends in the log", len(all) > sent, true)
+				r.Want("sends in the database", len(all) > sent, true)
 			})
 		}
 	}

@@ -55,7 +55,7 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 				rows += s.Count
 			}
 		}
-		r.Want("refusals in the log", rows, 3)
+		r.Want("refusals in the database", rows, 3)
 		r.Sleep(23 * time.Hour)
 		r.Send(byBrowser(vtest.Ana))
 	})
@@ -263,7 +263,7 @@ func TestACheckMeetsALockout(t *testing.T) {
 		r.Want("the wait", wait, 24*time.Hour)
 		r.Store.SetFault(func(method string) sqlitetest.Fault {
 			if method == "Begin" {
-				t.Error("a send asks the log")
+				t.Error("a send asks the database")
 			}
 			return sqlitetest.None
 		})

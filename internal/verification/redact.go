@@ -41,14 +41,14 @@ func (s *Service) redact(ctx context.Context, of policy.Subject, told gates.Told
 	if c.Kind != Secret && len(chain) > 0 {
 		if told.History == nil {
 			var err error
-			if told, err = s.Gate.WithHistory(ctx, of, told); err != nil {
+			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
 				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
 				state = ""
 			}
 		}
 		sends = sendsOf(told, of.Purpose.LongestRecipientWindow()+wholeTime, chain)
 	}
-	return s.Gate.OnLogClock(RedactQuota(told.Decision, c, state, sends))
+	return s.Gates.OnDatabaseClock(RedactQuota(told.Decision, c, state, sends))
 }
 
 // sendsOf returns the sends within a window that a history has, and those of the named verifications.

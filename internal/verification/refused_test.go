@@ -18,7 +18,7 @@ import (
 
 // One address over its limit asks for codes for as many strangers as it can: that does not fill the database, every request is counted, and
 // support finds the first of them. TestRefusalsAreBoundedAndCounted bounds the memory.
-func TestStrangersDoNotFillTheLog(t *testing.T) {
+func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {

@@ -93,11 +93,11 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		s.lockouts.remember(a.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
 		return Answer{}, s.refusedByLockout(a, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return s.refusedByLog(ctx, a, c, decision, s.Now().Sub(began), begun), nil
+		return s.refusedByDatabase(ctx, a, c, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, a, s.Gate.Admitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.deliverAdmitted(waiting, a, s.Gates.Admitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
@@ -126,12 +126,12 @@ func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decis
 	r := s.withFailedChecksRule(*a, quota.Request{
 		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed,
 	})
-	d, err := s.Gate.TakeSend(ctx, a.subject, r)
+	d, err := s.Gates.TakeSend(ctx, a.subject, r)
 	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
 		return d, fault.Unavailable
 	}
 	if c.inherited && err == nil && d.Admitted {
-		s.Gate.UpdateEventTime(ctx, a.subject, r.ID, d)
+		s.Gates.UpdateEventTime(ctx, a.subject, r.ID, d)
 	}
 	d, a.longCode = splitFailedChecksRule(d)
 	return d, err
@@ -165,7 +165,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 	a.slot.releaseNow()
 	a.leave(true)
 	outcome := "admitted"
-	if d.Clock == store.LogClock {
+	if d.Clock == store.DatabaseClock {
 		outcome = "admitted_by_database_alone"
 		s.Outbox.RecordLater(a.subject, string(begun.Send.ID[:]), begun.Send.LoggedAt)
 	}
@@ -179,13 +179,13 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 		work.To, work.Address = a.to, a.address
 	}
 	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
-	if a.Wait > 0 || d.Clock == store.LogClock {
+	if a.Wait > 0 || d.Clock == store.DatabaseClock {
 		d = s.refreshStates(ctx, a, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
-		told = s.Gate.OnLogClock(RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+		told = s.Gates.OnDatabaseClock(RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), a.subject, gates.Told{Decision: d}, a.Caller, Pending, begun.Verification.Chain())
 	}
@@ -194,7 +194,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision
 
 // sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the database's.
 func sendEvent(s store.Send, clock string) quota.Event {
-	if clock == store.LogClock {
+	if clock == store.DatabaseClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	}
 	return quota.Event{ID: string(s.ID[:]), At: s.TakenAt}
@@ -203,8 +203,8 @@ func sendEvent(s store.Send, clock string) quota.Event {
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the database decided alone.
 // If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
-	told, err := s.Gate.Peek(ctx, a.subject)
-	if err == nil && old.Clock != store.LogClock {
+	told, err := s.Gates.Peek(ctx, a.subject)
+	if err == nil && old.Clock != store.DatabaseClock {
 		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
 	}
 	if err != nil {
@@ -214,22 +214,22 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 }
 
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
-// gates.Gate.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
+// gates.Gates.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, repeated bool) (gates.Told, error) {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInLog(worst.Rule) {
+	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) {
 		return gates.Told{Decision: d}, nil
 	}
-	return s.Gate.Refused(ctx, a.subject, d, repeated)
+	return s.Gates.Refused(ctx, a.subject, d, repeated)
 }
 
-// refusedByLog records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
-func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
-	d, giveBack := s.Gate.Overruled(ctx, a.subject, c.send, taken, ago, begun)
+// refusedByDatabase records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
+func (s *Service) refusedByDatabase(ctx context.Context, a asked, c claim, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
+	d, giveBack := s.Gates.Overruled(ctx, a.subject, c.send, taken, ago, begun)
 	if giveBack {
 		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
 	}
 	outcome := "refused_by_database"
-	if taken.Clock == store.LogClock {
+	if taken.Clock == store.DatabaseClock {
 		outcome = "refused_by_database_alone"
 	}
 	return s.refusalAnswer(ctx, a, d, outcome)

@@ -188,7 +188,7 @@ var trial = vtest.WithRules(
 	quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: time.Hour, Observe: true},
 )
 
-func TestObservingRulesRefuseNothingAndAreInTheLog(t *testing.T) {
+func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
 		seen := r.Observe()
 		for range 4 {

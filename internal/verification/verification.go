@@ -79,7 +79,7 @@ const MaxAttempts = 5
 // Parts are the dependencies of a Service.
 type Parts struct {
 	Store    Store
-	Gate     *gates.Gate
+	Gates    *gates.Gates
 	Outbox   Outbox
 	Refusals *refusals.Batch
 	Policy   *policy.InForce

@@ -189,7 +189,7 @@ func (s *Service) RecipientQuota(
 	}
 	p = set.WithLimits(p, app, class)
 	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
-	return s.Gate.OnLogClock(told.Decision), err
+	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 
 // ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not
@@ -207,7 +207,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
 func (s *Service) peek(ctx context.Context, of policy.Subject) (gates.Told, error) {
-	told, err := s.Gate.Peek(ctx, of)
+	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
 	}

@@ -113,7 +113,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	events, now, err := d.Log.AppEventsDue(bounded, lease, shares)
+	events, now, err := d.DB.AppEventsDue(bounded, lease, shares)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	applied, err := d.Log.AppEventEnded(ctx, end)
+	applied, err := d.DB.AppEventEnded(ctx, end)
 	d.report(e, end, outcome, age, applied, err)
 }
 
@@ -234,7 +234,7 @@ func (d *Deliverer) backoff(n int) time.Duration {
 func (d *Deliverer) deleteOld(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)
+		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keep, sweepLimit)
 		cancel()
 		if err != nil {
 			d.Logger.Info("could not delete old webhook events", "error", err)

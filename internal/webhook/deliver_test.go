@@ -113,7 +113,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
 		pass(15 * time.Minute)
-		events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
+		events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
 		}
@@ -178,7 +178,7 @@ func TestStopHandsBack(t *testing.T) {
 	})
 }
 
-func TestTheLogIsAwayForAWhile(t *testing.T) {
+func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop")
 		defer stop()
@@ -222,15 +222,15 @@ func TestChange(t *testing.T) {
 			t.Errorf("%v", r.told)
 		}
 		pass(keep + 2*sweep)
-		if events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
+		if events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
 			t.Errorf("%d are kept, %v", len(events), err)
 		}
 	})
 }
 
-// forgetful is a log that is asked to forget alone: n old events in each step, and the rest of a step given up.
+// forgetful is a database that is asked to forget alone: n old events in each step, and the rest of a step given up.
 type forgetful struct {
-	log
+	database
 	steps []int
 }
 
@@ -242,10 +242,10 @@ func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, i
 
 // One look forgets all that there is, in several steps.
 func TestForgetsInSteps(t *testing.T) {
-	log := &forgetful{steps: []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}}
+	db := &forgetful{steps: []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}}
 	o := &rig{T: t, told: map[string]int{}}
-	New(Settings{}, Parts{Log: log, Observer: o, Logger: slog.New(slog.DiscardHandler)}).deleteOld(t.Context())
-	if len(log.steps) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
-		t.Errorf("%d steps left, %v", len(log.steps), o.told)
+	New(Settings{}, Parts{DB: db, Observer: o, Logger: slog.New(slog.DiscardHandler)}).deleteOld(t.Context())
+	if len(db.steps) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
+		t.Errorf("%d steps left, %v", len(db.steps), o.told)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
-// rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
+// rig is a deliverer, or several, over one database in memory, inside a bubble with a clock of its own.
 type rig struct {
 	*testing.T
-	log    *sqlitetest.DB
+	db     *sqlitetest.DB
 	began  time.Time
 	tick   time.Duration // of later replicas; 0: the usual one
 	serial uint32
@@ -44,7 +44,7 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
 		test(&rig{
-			T: t, log: sqlitetest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
+			T: t, db: sqlitetest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
 			answer: map[string]func(context.Context) answer{},
 		})
 	})
@@ -56,7 +56,7 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	for _, app := range apps {
 		s.Endpoints[app] = Endpoint{URL: "https://" + app + ".example"}
 	}
-	d := New(s, Parts{Log: r.log, Observer: r, Tick: r.tick,
+	d := New(s, Parts{DB: r.db, Observer: r, Tick: r.tick,
 		Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
 	d.post = r.post
 	ctx, cancel := context.WithCancel(context.Background())
@@ -110,11 +110,11 @@ func (r *rig) happens(app string) uuid.UUID {
 		Send:     store.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
 		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Minute, Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
 	}
-	if _, err := r.log.Begin(r.Context(), in); err != nil {
+	if _, err := r.db.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)
 	}
 	tell := store.NewEvent{ID: id, Type: "send.sent"}
-	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent,
+	if done, err := r.db.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent,
 		Event: tell}); err != nil || !done {
 		r.Fatal(done, err)
 	}
@@ -123,7 +123,7 @@ func (r *rig) happens(app string) uuid.UUID {
 
 func (r *rig) event(id uuid.UUID) store.AppEvent {
 	r.Helper()
-	events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+	events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -154,9 +154,9 @@ func (r *rig) count(app string) (n int) {
 	return n
 }
 
-// fail makes these methods of the log fail, and no other.
+// fail makes these methods of the database fail, and no other.
 func (r *rig) fail(methods ...string) {
-	r.log.SetFault(func(method string) sqlitetest.Fault {
+	r.db.SetFault(func(method string) sqlitetest.Fault {
 		if slices.Contains(methods, method) {
 			return sqlitetest.Down
 		}

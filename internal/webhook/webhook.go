@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// log is the outbox of events. Implementation: sqldb.DB.
-type log interface {
+// database is the outbox of events. Implementation: sqldb.DB.
+type database interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) ([]store.AppEvent, time.Time, error)
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
@@ -54,7 +54,7 @@ type observer interface {
 
 // Parts are what a Deliverer works with.
 type Parts struct {
-	Log      log
+	DB       database
 	Logger   *slog.Logger
 	Observer observer
 	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the database's clock

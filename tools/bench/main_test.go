@@ -222,10 +222,10 @@ func TestNeeds(t *testing.T) {
 	for text, wants := range map[string][]string{
 		needs(u): {
 			"sends a second, peak 463", "processors for the program 0.46", "replicas 2", "processors for Postgres 0.23", "WAL a day 15.0 GB",
-			"whole pages in the WAL a day, at most 164 GB", "disk for the log 970 GB", "connections to Postgres 34",
+			"whole pages in the WAL a day, at most 164 GB", "disk for the database 970 GB", "connections to Postgres 34",
 			"connections to mail servers, peak 139", "memory of Redis 2.00 GB",
 		},
-		otherFigures(u): {"processors for the program 4.63", "replicas 2", "disk for the log 9.70 TB", "connections to mail servers, peak 1,389"},
+		otherFigures(u): {"processors for the program 4.63", "replicas 2", "disk for the database 9.70 TB", "connections to mail servers, peak 1,389"},
 	} {
 		lines := map[string]bool{}
 		for line := range strings.Lines(text) {

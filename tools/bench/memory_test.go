@@ -135,7 +135,7 @@ func needed(u units, sends float64) string {
 		{"sends a second, peak", number(peak)}, {"processors for the program", number(processors(u.program))}, {"replicas", whole(replicas)},
 		{"processors for Postgres", number(processors(u.postgres))}, {"processors for Redis", number(processors(u.redis))},
 		{"WAL a day", size(sends * u.wal)}, {"whole pages in the WAL a day, at most", size(sends * scattered * pageSize)},
-		{"disk for the log", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * postgres.ConnsPerReplica)},
+		{"disk for the database", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * postgres.ConnsPerReplica)},
 		{"connections to mail servers, peak", whole(mails)}, {"memory of Redis", size(sends * u.key)},
 	} {
 		g.add(line[0], line[1])

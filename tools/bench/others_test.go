@@ -24,7 +24,7 @@ func sendsFor(length time.Duration) int { return min(10_000, max(100, int(5000*l
 
 // Requests beside first sends, as the document names them.
 const (
-	firstLook    = "the first look at a recipient" // reads the history from the log, and marks it as complete in Redis
+	firstLook    = "the first look at a recipient" // reads the history from the database, and marks it as complete in Redis
 	look         = "a look"
 	refusal      = "a refusal"
 	wrongCheck   = "a wrong code"

@@ -29,9 +29,9 @@ func (b *rig) measureRetention() string {
 	edge := now.AddDate(0, 0, -42-int(now.Weekday()+6)%7).Truncate(24 * time.Hour) // a Monday
 	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxLife).Truncate(time.Hour)
 	database := b.filled(100_000, func(database string) { b.insertOld(database, edge, store.DueBefore(now, keep).Add(-time.Hour)) })
-	log, err := postgres.Open(b.Context(), database, "")
+	db, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
-	defer func() { b.must(log.Close()) }()
+	defer func() { b.must(db.Close()) }()
 
 	quiet := b.startService(serviceSettings{database: database, retention: "0s"})
 	b.beside(quiet, time.Second, &run{cpu: map[string]time.Duration{}}) // warms up
@@ -42,7 +42,7 @@ func (b *rig) measureRetention() string {
 	deleting := b.startService(serviceSettings{database: database, retention: fmt.Sprint(keep)})
 	for due && time.Since(began) < 30*time.Minute {
 		b.beside(deleting, time.Minute, &during)
-		status, err := log.StorageStatus(b.Context(), keep)
+		status, err := db.StorageStatus(b.Context(), keep)
 		b.must(err)
 		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep)) // a few rows of Fill become due meanwhile
 		b.Logf("after %.0f s: %d due, oldest partition %s", time.Since(began).Seconds(), status.Due, status.Partitions[0].Name)

@@ -47,10 +47,10 @@ func (b *rig) filled(size int, more func(database string)) (database string) {
 	b.must(app.Migrate(b.Context(), cfg, io.Discard))
 	b.must(rows.Fill(b.Context(), database, size))
 	more(database)
-	log, err := postgres.Open(b.Context(), database, "")
+	db, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
-	_, err = log.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000) // which the service would do beside the sends
-	b.must(errors.Join(err, log.Close()))
+	_, err = db.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000) // which the service would do beside the sends
+	b.must(errors.Join(err, db.Close()))
 	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
 	b.must(err)
 	return database

@@ -17,7 +17,7 @@ import (
 	"sendcode/tools/rows"
 )
 
-// environment is a service on real parts with many sends in its log, and a mail server and a carrier whose answers are scripted.
+// environment is a service on real parts with many sends in its database, and a mail server and a carrier whose answers are scripted.
 type environment struct {
 	*apptest.Stack
 	db       *pgx.Conn
@@ -112,13 +112,13 @@ func (s *environment) must(err error) {
 	apptest.Must(s.T, err)
 }
 
-// await waits until the log's rows of a recipient are as wanted.
+// await waits until the database's rows of a recipient are as wanted.
 func (s *environment) await(i *incident, what string, done func([]row) bool) {
 	s.Helper()
 	s.Await(i.kind.name+": "+what, func() bool { return done(s.rowsOf(i)) })
 }
 
-// row is what the log says of one request.
+// row is what the database says of one request.
 type row struct {
 	ID                        string
 	Status, Reason, BlockedBy string

@@ -21,7 +21,7 @@ type Load struct {
 	Seen history.History // to be read when no client is under way
 }
 
-// NewLoad makes a load on a stack. Where the log stalls, a client that waited as told may be refused for 5 s more.
+// NewLoad makes a load on a stack. Where the database stalls, a client that waited as told may be refused for 5 s more.
 func NewLoad(s *Stack) *Load {
 	l := &Load{Stack: s, Seen: history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}}
 	for _, r := range quota.OfScope(s.Config().Policy("default").Rules, quota.Recipient) {

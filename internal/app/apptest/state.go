@@ -12,24 +12,24 @@ import (
 	"sendcode/internal/store"
 )
 
-// History is the log as it is read after a run: every send, the oldest first.
+// History is the database as it is read after a run: every send, the oldest first.
 type History []store.Send
 
-// History reads the log of the first replica.
-func (s *Stack) History() History { return s.HistoryIn(s.Replicas[0].Log()) }
+// History reads the database of the first replica.
+func (s *Stack) History() History { return s.HistoryIn(s.Replicas[0].DB()) }
 
 // Sends is what History reads.
 type Sends interface {
 	Sends(context.Context, store.Filter) ([]store.Send, error)
 }
 
-// HistoryIn reads all rows of a log, oldest first.
-func (s *Stack) HistoryIn(log Sends) History {
+// HistoryIn reads all rows of a database, oldest first.
+func (s *Stack) HistoryIn(db Sends) History {
 	s.Helper()
 	var all History
 	filter := store.Filter{Limit: 200}
 	for {
-		page, err := log.Sends(s.Context(), filter)
+		page, err := db.Sends(s.Context(), filter)
 		Must(s.T, err)
 		for _, row := range page {
 			if row.Status != store.Refused {

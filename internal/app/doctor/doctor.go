@@ -21,7 +21,7 @@ import (
 // checkTimeout bounds each of the doctor's questions.
 const checkTimeout = 5 * time.Second
 
-// Examine tries every connection and looks for common faults, and prints one line for each. It sends no message. Of a Postgres log it
+// Examine tries every connection and looks for common faults, and prints one line for each. It sends no message. Of a Postgres database it
 // changes only the tables write_probe and leases, to see that there is room for rows. The error has the number of faults, without remarks.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.LogRedis(slog.New(slog.DiscardHandler))
@@ -84,18 +84,18 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
-	log, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
+	db, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = log.Close() }()
-	if why, err := log.AuditUnprotected(ctx); err == nil && why != "" {
+	defer func() { _ = db.Close() }()
+	if why, err := db.AuditUnprotected(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
-	d.compareClock(ctx, "Postgres", log.Clock)
-	d.checkKeys(ctx, log)
-	said, err := d.checkStorage(ctx, log)
-	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
+	d.compareClock(ctx, "Postgres", db.Clock)
+	d.checkKeys(ctx, db)
+	said, err := d.checkStorage(ctx, db)
+	return "Postgres answers, and its schema fits: " + said, errors.Join(err, db.Ping(ctx))
 }
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {

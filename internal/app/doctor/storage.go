@@ -17,10 +17,10 @@ const weeksAhead = 2
 
 // checkKeys compares the keys with the database's check values, and counts the rows that are encrypted under each key. It stops after some
 // seconds: of many million rows, sendcode rekey counts.
-func (d *doctor) checkKeys(ctx context.Context, log *postgres.DB) {
+func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
-	missing, err := app.CompareKeys(ctx, d.cfg, log.Store())
+	missing, err := app.CompareKeys(ctx, d.cfg, db.Store())
 	if err != nil {
 		d.fail("keys", err.Error())
 	}
@@ -31,7 +31,7 @@ func (d *doctor) checkKeys(ctx context.Context, log *postgres.DB) {
 	if len(ring) == 0 { // a service with secrets of its own
 		return
 	}
-	counts, err := app.CountKeys(ctx, log.Store())
+	counts, err := app.CountKeys(ctx, db.Store())
 	said := "rows by key, the first of which is " + ring[0] + ": " + app.SayCounts(counts)
 	if err != nil {
 		said += ", and more"
@@ -48,8 +48,8 @@ func (d *doctor) checkKeys(ctx context.Context, log *postgres.DB) {
 }
 
 // checkStorage returns a sentence about what the database holds, and prints remarks on faults.
-func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, error) {
-	e, err := log.StorageStatus(ctx, d.cfg.Retention)
+func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, error) {
+	e, err := db.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func (d *doctor) checkStorage(ctx context.Context, log *postgres.DB) (string, er
 		if e.Due >= store.MaxDue {
 			due += " or more"
 		}
-		d.remark("retention", due+" rows are older than the log keeps them; the service deletes them while it runs")
+		d.remark("retention", due+" rows are older than the database keeps them; the service deletes them while it runs")
 	}
 	if e.Late > 0 {
 		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))

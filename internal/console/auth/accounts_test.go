@@ -64,7 +64,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	}
 	r.Break("AddAccount")
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
-	r.Log.SetFault(nil)
+	r.DB.SetFault(nil)
 	r.Acts("admin|account.add|done|reader||x")
 }
 

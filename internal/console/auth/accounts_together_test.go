@@ -9,27 +9,27 @@ import (
 	"sendcode/internal/store"
 )
 
-// accountsLog has a name of its own: Accounts is a method, too.
-type accountsLog = accounts
+// accountsStore has a name of its own: Accounts is a method, too.
+type accountsStore = accounts
 
-// meanwhile is a log in which something happens right after an account was read.
+// meanwhile is a database in which something happens right after an account was read.
 type meanwhile struct {
-	accountsLog
+	accountsStore
 	do func()
 }
 
 func (m meanwhile) Account(ctx context.Context, name string) (store.Account, error) {
-	a, err := m.accountsLog.Account(ctx, name)
+	a, err := m.accountsStore.Account(ctx, name)
 	m.do()
 	return a, err
 }
 
 // change changes the account mei to be a reader whom the provider calls new, from a shell, and returns why that is refused.
-func (r *rig) change(log accounts, do string) (refusal string) {
+func (r *rig) change(db accounts, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandEntry()
 	r.Must(err)
-	_, err = ChangeAccount(r.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
+	_, err = ChangeAccount(r.Context(), db, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return bad.Reason
 	}
@@ -42,8 +42,8 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
 		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
-		refused := r.change(meanwhile{r.Log, func() { r.change(r.Log, order[0]) }}, order[1])
-		got, err := r.Log.Account(t.Context(), "mei")
+		refused := r.change(meanwhile{r.DB, func() { r.change(r.DB, order[0]) }}, order[1])
+		got, err := r.DB.Account(t.Context(), "mei")
 		r.Must(err)
 		changed := map[string]bool{
 			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old", "identity": got.Identity == "new",
@@ -60,8 +60,8 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},
 	} {
 		r := newRig(t)
-		refused := r.change(meanwhile{r.Log, func() { r.PutAccount(other) }}, "add")
-		got, err := r.Log.Account(t.Context(), other.Name)
+		refused := r.change(meanwhile{r.DB, func() { r.PutAccount(other) }}, "add")
+		got, err := r.DB.Account(t.Context(), other.Name)
 		r.Must(err)
 		if other.MadeAt = got.MadeAt; refused != want || got != other {
 			t.Errorf("%q, want %q; another is %s, %s", refused, want, got.Role, got.Identity)

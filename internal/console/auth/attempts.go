@@ -18,7 +18,7 @@ import (
 )
 
 // limiter counts attempts to log in, over all replicas or, while that is not possible, in this process: the console is needed most when
-// something is down. Implementation: gates.Gate.
+// something is down. Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }

@@ -41,14 +41,14 @@ type Change struct {
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is stored. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func ChangeAccount(ctx context.Context, log accounts, w Change, now time.Time,
+func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
 	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
 	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
-		dropped, err := log.DropSecondFactor(ctx, w.Name, act)
+		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
 		}
@@ -58,7 +58,7 @@ func ChangeAccount(ctx context.Context, log accounts, w Change, now time.Time,
 		return "", fault.Invalid("name", "bad_name",
 			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
-	switch _, err := log.Account(ctx, w.Name); {
+	switch _, err := db.Account(ctx, w.Name); {
 	case err == nil && w.Do == "add":
 		return "", errTaken
 	case errors.Is(err, fault.NotFound) && w.Do != "add":
@@ -66,15 +66,15 @@ func ChangeAccount(ctx context.Context, log accounts, w Change, now time.Time,
 	case err != nil && !errors.Is(err, fault.NotFound):
 		return "", err
 	}
-	c, made, err := toStoreChange(ctx, log, w, now)
+	c, made, err := toStoreChange(ctx, db, w, now)
 	if err != nil {
 		return "", err
 	}
 	if w.Do == "add" {
 		act.Detail = string(w.Role)
-		err = log.AddAccount(ctx, store.Account{Name: w.Name}.Changed(c), act)
+		err = db.AddAccount(ctx, store.Account{Name: w.Name}.Changed(c), act)
 	} else {
-		err = log.ChangeAccount(ctx, w.Name, c, act)
+		err = db.ChangeAccount(ctx, w.Name, c, act)
 	}
 	switch {
 	case err == nil:
@@ -90,7 +90,7 @@ func ChangeAccount(ctx context.Context, log accounts, w Change, now time.Time,
 }
 
 // toStoreChange returns the store's change for the requested one, and the new password if one was made.
-func toStoreChange(ctx context.Context, log accounts, w Change, now time.Time) (c store.AccountChange, made string, err error) {
+func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -98,7 +98,7 @@ func toStoreChange(ctx context.Context, log accounts, w Change, now time.Time) (
 		c.Role = new(string(w.Role))
 	}
 	if w.Do == "add" || w.Do == "identity" {
-		if err := checkIdentity(ctx, log, w); err != nil {
+		if err := checkIdentity(ctx, db, w); err != nil {
 			return c, "", err
 		}
 		c.Identity = &w.Identity
@@ -118,12 +118,12 @@ func toStoreChange(ctx context.Context, log accounts, w Change, now time.Time) (
 }
 
 // checkIdentity returns an error if the requested identity is malformed or another account has it.
-func checkIdentity(ctx context.Context, log accounts, w Change) error {
+func checkIdentity(ctx context.Context, db accounts, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return fault.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
-	other, err := log.AccountByIdentity(ctx, w.Identity)
+	other, err := db.AccountByIdentity(ctx, w.Identity)
 	switch {
 	case err == nil && other.Name != w.Name:
 		return errIdentityTaken

@@ -174,7 +174,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
 	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
-	if _, err := r.Log.SecondFactor(t.Context(), "admin"); err == nil {
+	if _, err := r.DB.SecondFactor(t.Context(), "admin"); err == nil {
 		t.Fatal("set up all the same")
 	}
 
@@ -247,7 +247,7 @@ func TestLostDevice(t *testing.T) {
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
-	f, err := r.Log.SecondFactor(t.Context(), "admin")
+	f, err := r.DB.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if strings.Contains(string(f.Sealed), d.Secret) {
 		t.Error("in the clear")
@@ -262,7 +262,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
 	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
-	g, err := r.Log.SecondFactor(t.Context(), "admin")
+	g, err := r.DB.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if string(g.Sealed) == string(f.Sealed) {
 		t.Error("not sealed anew")

@@ -20,7 +20,7 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// rig is logging in over a log in memory, a real limiter, and some routes that need an account.
+// rig is logging in over a database in memory, a real limiter, and some routes that need an account.
 type rig struct {
 	*consoletest.Rig
 	provider *Provider
@@ -39,7 +39,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.Log, Sessions: r.Log, Factors: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
+		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
 		Refused: func(string, string) {}, Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {
@@ -63,7 +63,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 func (r *rig) recorded(c echo.Context) error {
 	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
-		err = r.Log.AddAuditEntry(c.Request().Context(), act)
+		err = r.DB.AddAuditEntry(c.Request().Context(), act)
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func TestSessionsEnd(t *testing.T) {
 	after(-2*time.Minute, http.StatusSeeOther)
 }
 
-// A session's key cannot be made up. What the log keeps is of no use to who reads it: neither the key, nor a password to try.
+// A session's key cannot be made up. What the database keeps is of no use to who reads it: neither the key, nor a password to try.
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -86,7 +86,7 @@ func TestSessionCannotBeForged(t *testing.T) {
 		want(t, b.Get("/admin"), http.StatusSeeOther)
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	}
-	s, _, err := r.Log.Session(t.Context(), id)
+	s, _, err := r.DB.Session(t.Context(), id)
 	r.Must(err)
 	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
@@ -125,7 +125,7 @@ func TestLogout(t *testing.T) {
 	want(t, other.Get("/admin"), http.StatusOK)
 }
 
-func TestSessionsWithoutTheLog(t *testing.T) {
+func TestSessionsWithoutTheDatabase(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	r.Break()
@@ -134,6 +134,6 @@ func TestSessionsWithoutTheLog(t *testing.T) {
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
 	want(t, r.Browser().Login(consoletest.Password), http.StatusServiceUnavailable)
 	want(t, b.Get("/admin/login"), http.StatusOK)
-	r.Log.SetFault(nil)
+	r.DB.SetFault(nil)
 	want(t, b.Get("/admin"), http.StatusOK)
 }

@@ -161,7 +161,7 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// Limiter has the methods of a gate over a limiter that is never away.
+// Limiter has the methods of gates.Gates over a limiter that is never away.
 type Limiter struct{ *quota.Memory }
 
 // TakeOrLocal is Take.

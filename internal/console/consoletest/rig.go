@@ -17,11 +17,11 @@ import (
 	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: a log in memory, a real limiter, and a clock for both.
+// Rig is what tests of the console stand on: a database in memory, a real limiter, and a clock for both.
 type Rig struct {
 	*testing.T
 	Clock   *Clock
-	Log     *sqlitetest.DB
+	DB      *sqlitetest.DB
 	Limiter Limiter
 	Ring    *keys.Ring
 	Logged  *bytes.Buffer
@@ -32,7 +32,7 @@ type Rig struct {
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{T: t, Clock: &Clock{}, Logged: &bytes.Buffer{}, Ring: Ring(t)}
-	r.Log, r.Limiter = sqlitetest.Open(t, r.Clock.Now), Limiter{quota.NewMemory(r.Clock.Now, "test")}
+	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), Limiter{quota.NewMemory(r.Clock.Now, "test")}
 	return r
 }
 
@@ -41,9 +41,9 @@ func (r *Rig) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(r.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Break has calls of these methods of the log fail, or of all; r.Log.SetFault(nil) ends that.
+// Break has calls of these methods of the database fail, or of all; r.DB.SetFault(nil) ends that.
 func (r *Rig) Break(methods ...string) {
-	r.Log.SetFault(func(m string) sqlitetest.Fault {
+	r.DB.SetFault(func(m string) sqlitetest.Fault {
 		if len(methods) == 0 || slices.Contains(methods, m) {
 			return sqlitetest.Down
 		}
@@ -75,10 +75,10 @@ func (r *Rig) PutAccount(a store.Account) {
 	id, err := uuid.NewV7()
 	r.Must(err)
 	act := store.AuditEntry{ID: id, Who: "test", What: "account.add", Outcome: store.AuditDone}
-	err = r.Log.AddAccount(r.Context(), a, act)
+	err = r.DB.AddAccount(r.Context(), a, act)
 	if errors.Is(err, store.ErrNameTaken) {
 		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
-		err = r.Log.ChangeAccount(r.Context(), a.Name, all, act)
+		err = r.DB.ChangeAccount(r.Context(), a.Name, all, act)
 	}
 	r.Must(err)
 }
@@ -89,7 +89,7 @@ func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock
 // Entries returns the audit entries of an action, or of all, the newest first.
 func (r *Rig) Entries(action string) []store.AuditEntry {
 	r.Helper()
-	list, err := r.Log.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
+	list, err := r.DB.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
 	r.Must(err)
 	return list
 }
@@ -131,7 +131,7 @@ func (r *Rig) LoggedIn() *Browser {
 func (r *Rig) As(role string) *Browser {
 	r.Helper()
 	name := "the-" + role
-	if _, err := r.Log.Account(r.Context(), name); err != nil {
+	if _, err := r.DB.Account(r.Context(), name); err != nil {
 		r.PutAccount(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
 	}
 	b := r.Browser()

@@ -186,7 +186,7 @@ func (c matter) lockoutReply() texts.Sentence {
 	if wait == 0 {
 		return c.replyText("refused.now")
 	}
-	return c.replyText("refused.checks", c.at("free", c.logTimeAfter(wait)))
+	return c.replyText("refused.checks", c.at("free", c.databaseTimeAfter(wait)))
 }
 
 // nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be told.

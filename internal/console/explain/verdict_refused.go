@@ -57,7 +57,7 @@ func (c matter) lockouts() (next texts.Sentence) {
 	}
 	for _, out := range locks {
 		next = c.Join(next, c.text("next.checks."+cmp.Or(string(out.Class), "secret"),
-			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.logTimeAfter(out.Wait))))
+			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.databaseTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.text("next.checks.alone"))
 		}
@@ -65,8 +65,10 @@ func (c matter) lockouts() (next texts.Sentence) {
 	return c.Join(next, c.text("next.checks"))
 }
 
-// logTimeAfter returns the database's time after a wait, rounded up to whole seconds.
-func (c matter) logTimeAfter(wait time.Duration) time.Time { return roundedUp(c.story.Now.Add(wait)) }
+// databaseTimeAfter returns the database's time after a wait, rounded up to whole seconds.
+func (c matter) databaseTimeAfter(wait time.Duration) time.Time {
+	return roundedUp(c.story.Now.Add(wait))
+}
 
 // countedScope returns the end of the keys of the texts on whose requests the rule counts: its scope, or its name for a rule without one;
 // "" if it counts only the recipient's, or if that is not known.

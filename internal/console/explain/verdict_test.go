@@ -26,7 +26,7 @@ type situation struct {
 	facts Facts
 }
 
-// told puts a send and its code together as the log would; now is three minutes after the request.
+// told puts a send and its code together as the database would; now is three minutes after the request.
 func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
 	s := store.Send{

@@ -119,7 +119,7 @@ func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 		return http.StatusUnprocessableEntity
 	}
 	select {
-	case a.replays <- struct{}{}: // each holds much of the log in memory
+	case a.replays <- struct{}{}: // each holds much of the database in memory
 		defer func() { <-a.replays }()
 	default:
 		t.Problem = w.Get("policies.busy")

@@ -204,7 +204,7 @@ func attempts(owner *tenant) map[string][]attempt {
 		"carrierReceipt":        {{path: "/v1/receipts/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
 		"carrierReceiptByQuery": {{path: "/v1/receipts/" + owner.name, backEnd: 404, browser: 404}},
 
-		// The log is for administrators alone.
+		// The sends are for administrators alone.
 		"adminSends":        admin("/v1/admin/sends?app="+owner.name, ""),
 		"adminSend":         admin(send, ""),
 		"adminStats":        admin("/v1/admin/stats?app="+owner.name, ""),

@@ -38,7 +38,7 @@ func checkAtOnce(s *apptest.Stack, n int, of func(i int) (id, code string)) *tri
 	return &sum
 }
 
-// counted is how many tries the log counted.
+// counted is how many tries the database counted.
 func counted(s *apptest.Stack, ids ...string) (n int) {
 	s.Helper()
 	for _, id := range ids {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// Ask, read the mail, check, be approved; ask again and be told how long to wait; find both in the log; all of it after a restart too.
+// Ask, read the mail, check, be approved; ask again and be told how long to wait; find both in the database; all of it after a restart too.
 func TestMainJob(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		s.Start(1)
@@ -43,7 +43,7 @@ func TestMainJob(t *testing.T) {
 		if reference == "" || !strings.Contains(string(a.Raw), `"support":"`+reference+`"`) || s.Look(reference).StatusCode != http.StatusNotFound {
 			s.Errorf("the mail has the reference %q, the answer is %s", reference, a.Raw)
 		}
-		inTheLog(s, a.Send.ID)
+		inTheDatabase(s, a.Send.ID)
 		s.Restart()
 		again = s.Ask(0, apptest.Ana)
 		s.Is("after a restart", again, http.StatusTooManyRequests, again.RetryAfter <= 60)
@@ -58,16 +58,16 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// inTheLog says that an administrator's script finds a send and a refusal, and a back end finds nothing.
-func inTheLog(s *apptest.Stack, id string) {
+// inTheDatabase says that an administrator's script finds a send and a refusal, and a back end finds nothing.
+func inTheDatabase(s *apptest.Stack, id string) {
 	s.Helper()
-	s.Await("send and refusal in the log", func() bool {
+	s.Await("send and refusal in the database", func() bool {
 		list := string(s.ByAdmin(0, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":%q}`, apptest.Ana)).Raw)
 		return strings.Contains(list, `"status":"refused"`) && strings.Contains(list, id)
 	})
 	one := s.Get("/v1/admin/sends/"+id, apptest.AsAdmin)
 	s.Is("the answer", one, 200, strings.Contains(string(one.Raw), `"status":"sent"`), !strings.Contains(string(one.Raw), "ana.maria"))
-	s.Is("an API key opens the log", s.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	s.Is("an API key lists the sends", s.Get("/v1/admin/sends"), http.StatusUnauthorized)
 }
 
 // nowhere searches what is kept and what was printed for the code and the recipient. Six digits turn up in times and hashes too, so only

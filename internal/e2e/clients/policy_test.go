@@ -22,7 +22,7 @@ func TestExactlySeven(t *testing.T) {
 		flushed bool
 	}{
 		"in process": {embedded, false}, "two replicas": {replicas, false},
-		"two replicas without Redis, which share the log alone": {withoutRedis, false}, "two replicas, flushed every 10 ms": {replicas, true},
+		"two replicas without Redis, which share the database alone": {withoutRedis, false}, "two replicas, flushed every 10 ms": {replicas, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

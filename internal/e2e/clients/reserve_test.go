@@ -24,7 +24,7 @@ func browserChecks(s *apptest.Stack, ip, id, code string) apptest.Answer {
 }
 
 // Strangers from 50 networks ask and guess until every limit of a person is reached. Then a known browser and the back end each send as
-// soon as they are told, and get in. The log never has more than the policy. The windows are those of the default policy, made short.
+// soon as they are told, and get in. The database never has more than the policy. The windows are those of the default policy, made short.
 func TestStrangersLeaveTheReserve(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		s.Write(fmt.Sprintf(`trusted_proxies: [127.0.0.1/32]

@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Each run has two replicas under load while something fails in one way, again and again. Afterwards the log holds not one
+// Each run has two replicas under load while something fails in one way, again and again. Afterwards the database holds not one
 // send over policy, everything that was accepted went out once or failed and was given back, and the service has become
 // whole by itself. `make soak` runs them for longer.
 
@@ -33,16 +33,16 @@ func underTightRules(s *apptest.Stack) *apptest.Stack {
 	return s
 }
 
-// survives runs a fault of the limiter, which makes the log needed, and checks what it left behind. allowed is what its answers may get wrong.
+// survives runs a fault of the limiter, which makes the database needed, and checks what it left behind. allowed is what its answers may get wrong.
 func survives(s *apptest.Stack, allowed history.History, fault func(context.Context) int) {
 	s.Helper()
 	l := newLoad(s)
 	l.Seen.Skew, l.Seen.FewerLeft, l.Seen.Unsettled = allowed.Skew, allowed.FewerLeft, allowed.Unsettled
-	under(l, 5, 2, fault, func() bool { return logNeeded(s) })
+	under(l, 5, 2, fault, func() bool { return databaseNeeded(s) })
 	for i := range s.Replicas {
 		s.AwaitReady(i, http.StatusOK, "")
 	}
-	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].Log()), exact)
+	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].DB()), exact)
 	l.recovers()
 }
 
@@ -233,7 +233,7 @@ func tellsTrueWaits(s *apptest.Stack, set func(n int, ahead time.Duration)) {
 			}
 		})
 	}, func() bool { return int(done.Load()) > len(otherClocks)+2 })
-	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].Log()), exact)
+	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].DB()), exact)
 }
 
 // through puts a proxy in front of a part, and into the setting that names the part.
@@ -277,7 +277,7 @@ func TestLinksUnderLoad(t *testing.T) {
 				return
 			}
 			suffered.Add(1)
-			l.Crash() // a lease may end while the log is out of reach
+			l.Crash() // a lease may end while the database is out of reach
 			_, err := link.Toxics.AddToxicJson(strings.NewReader(toxics[n/2/len(links)%len(toxics)]))
 			noted(t, err)
 		})
@@ -286,5 +286,5 @@ func TestLinksUnderLoad(t *testing.T) {
 		link.Toxics.ResetToxics(t.Context())
 	}
 	l.recovers()
-	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].Log()), truthful)
+	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].DB()), truthful)
 }

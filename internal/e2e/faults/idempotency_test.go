@@ -46,6 +46,6 @@ func TestOneKeyOverTwoReplicas(t *testing.T) {
 		ids[m.ID] = true
 	}
 	if len(ids) != 1 || strings.Count(sends(), `"verification_id"`) != 1 {
-		t.Errorf("Message-IDs %v, log %s", ids, sends())
+		t.Errorf("Message-IDs %v, sends %s", ids, sends())
 	}
 }

@@ -30,7 +30,7 @@ var kills = flag.Int("faults.kills", 5, "how often a replica is killed under loa
 // fleet is replicas that are processes of their own, so that they can be killed and stopped.
 type fleet struct {
 	*load
-	log *postgres.DB
+	db *postgres.DB
 
 	mu sync.Mutex
 	at []*apptest.Process
@@ -42,10 +42,10 @@ func newFleet(s *apptest.Stack, n int) *fleet {
 	for range n {
 		f.at = append(f.at, s.Spawn())
 	}
-	log, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"], "")
+	db, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"], "")
 	apptest.Must(s.T, err)
-	s.Cleanup(func() { _ = log.Close() })
-	f.log = log
+	s.Cleanup(func() { _ = db.Close() })
+	f.db = db
 	return f
 }
 
@@ -93,15 +93,15 @@ func TestKilledUnderLoad(t *testing.T) {
 	f.Await("enough to show something", func() bool { return f.Admitted.Load() >= int64(10**kills) }) // which takes a busy machine longer
 	stop()
 	clients.Wait()
-	h := ended(f.Stack, f.log)
+	h := ended(f.Stack, f.db)
 	doubled := f.holds(f.process(0).Base, h, delivered)
-	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, f.Admitted.Load(), len(h), f.Cut.Load(), doubled)
-	if f.Cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
+	t.Logf("%d kills, %d sends accepted, %d in the database, %d requests without an answer, %d mails twice", *kills, f.Admitted.Load(), len(h), f.Cut.Load(), doubled)
+	if f.Cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the database yet
 		t.Errorf("no kill cut anything, or %d mails came twice", doubled)
 	}
 }
 
-// SIGTERM under load: whatever the log has was answered, whatever was answered is delivered once, and the process
+// SIGTERM under load: whatever the database has was answered, whatever was answered is delivered once, and the process
 // ends by itself.
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		clients.Wait()
 		f.replace(0)
 	}
-	h := ended(f.Stack, f.log)
+	h := ended(f.Stack, f.db)
 	if slices.ContainsFunc(h, func(row store.Send) bool { return row.InDoubt }) {
 		t.Error("a send was left in flight")
 	}
@@ -158,7 +158,7 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 		}
 		s.Approves(0, v.ID, s.CodeIn(mails[0]))
 	})
-	t.Run("killed after the mail, before the log knows: at most a double, with the same Message-ID", func(t *testing.T) {
+	t.Run("killed after the mail, before the database knows: at most a double, with the same Message-ID", func(t *testing.T) {
 		t.Parallel()
 		s := apptest.Embedded(t).Policy(apptest.OneAtMost)
 		killedAt(s, smtptest.Dot, func() bool { return len(s.Mails()) > 0 })
@@ -202,7 +202,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.AwaitState(v.ID, "sent")
 	is(store.Sent)
 	s.Is("the place was given back", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
-	if list, _, err := s.Replicas[0].Log().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 || len(s.Mails()) != 1 {
+	if list, _, err := s.Replicas[0].DB().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 || len(s.Mails()) != 1 {
 		t.Errorf("%d mails; suppressed by a failure that changed nothing: %+v, %v", len(s.Mails()), list, err)
 	}
 }

@@ -82,8 +82,8 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 	}
 }
 
-// logNeeded reports whether the log had to decide where the limiter did not, or did not know enough.
-func logNeeded(s *apptest.Stack) bool {
+// databaseNeeded reports whether the database had to decide where the limiter did not, or did not know enough.
+func databaseNeeded(s *apptest.Stack) bool {
 	for i := range s.Replicas {
 		for _, outcome := range []string{"refused_by_database", "refused_by_database_alone", "admitted_by_database_alone"} {
 			m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`)
@@ -124,17 +124,17 @@ func (l *load) recovers() {
 			if a.StatusCode != http.StatusAccepted {
 				return false
 			}
-			story, err := s.Replicas[i].Log().Story(s.Context(), uuid.MustParse(a.Send.ID))
+			story, err := s.Replicas[i].DB().Story(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
 	}
 }
 
-// ended waits until no send is in flight and no place is owed, and returns the log as it is then.
-func ended(s *apptest.Stack, log apptest.Sends) (h apptest.History) {
+// ended waits until no send is in flight and no place is owed, and returns its sends as they are then.
+func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
 	s.Helper()
 	s.Await("every send and refund to end", func() bool {
-		h = s.HistoryIn(log)
+		h = s.HistoryIn(db)
 		return !slices.ContainsFunc(h, func(r store.Send) bool { return r.Status.InFlight() || r.RefundDue })
 	})
 	return h
@@ -164,8 +164,8 @@ func delivered(row store.Send, mails int) bool {
 	return row.Status == store.Sent && row.Counts && mails > 0 && (mails == 1 || row.InDoubt)
 }
 
-// holds checks what a run left behind, given its log once all sends have ended: the history of requests and mails keeps every promise, and
-// each row of the log agrees with the mails that arrived. It returns how many came twice.
+// holds checks what a run left behind, given the database once all sends have ended: the history of requests and mails keeps every promise, and
+// each row of the database agrees with the mails that arrived. It returns how many came twice.
 func (l *load) holds(base string, h apptest.History, agrees func(row store.Send, mails int) bool) (doubled int) {
 	l.Helper()
 	l.List(base)
@@ -185,7 +185,7 @@ func (l *load) holds(base string, h apptest.History, agrees func(row store.Send,
 		}
 	}
 	if untold := int64(len(h)) - l.Admitted.Load(); untold < 0 || untold > l.Unavailable.Load()+l.Cut.Load() {
-		l.Errorf("%d sends were accepted, and the log has %d", l.Admitted.Load(), len(h))
+		l.Errorf("%d sends were accepted, and the database has %d", l.Admitted.Load(), len(h))
 	}
 	return doubled
 }

@@ -22,7 +22,7 @@ const three = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n  
 // redisAway is what /readyz says while Redis does not answer.
 const redisAway = "degraded: limiter_unreachable: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
 
-// While Redis is away, the log decides alone, exactly; a Redis that comes back empty learns.
+// While Redis is away, the database decides alone, exactly; a Redis that comes back empty learns.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(three).Start(2)

@@ -123,7 +123,7 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), toxic))
 	}
 	mails, rows := map[string]int{}, map[string]int{}
-	h := ended(s, s.Replicas[0].Log())
+	h := ended(s, s.Replicas[0].DB())
 	for _, m := range s.Mails() {
 		mails[m.ID]++
 	}

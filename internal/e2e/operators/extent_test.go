@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/app/doctor"
 )
 
-// How far the log reaches is seen in metrics and by requests; without room for now the service is not ready.
+// How far the database reaches is seen in metrics and by requests; without room for now the service is not ready.
 func TestExtentIsTold(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -50,5 +50,5 @@ func TestExtentIsTold(t *testing.T) {
 	}
 	_, err = owner.Exec(s.Context(), drops[0])
 	apptest.Must(t, err)
-	s.AwaitReady(0, http.StatusOK, "degraded: log_no_partition: The log has no partition for the present time.")
+	s.AwaitReady(0, http.StatusOK, "degraded: log_no_partition: The database has no partition for the present time.")
 }

@@ -88,7 +88,7 @@ type CountedSend struct {
 // counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
-	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock && (limited-logged).Abs() <= store.MaxClockSkew {
+	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock && (limited-logged).Abs() <= store.MaxClockSkew {
 		return limited
 	}
 	return logged
@@ -118,14 +118,14 @@ func decisionTime(in store.Intent, now time.Time) time.Time {
 
 // takenAt returns the intent's TakenAt, or now, the database's time, if no limiter counted the send.
 func takenAt(in store.Intent, now time.Time) time.Time {
-	if in.Send.Clock == store.LogClock {
+	if in.Send.Clock == store.DatabaseClock {
 		return now
 	}
 	return in.Send.TakenAt
 }
 
 // EventsBefore returns the rows younger than within as events, oldest first. An event's instant is at minus the row's age, on the named
-// clock. If clock is LogClock, now replaces at.
+// clock. If clock is DatabaseClock, now replaces at.
 func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
@@ -221,7 +221,7 @@ func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.
 		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, NowClock: store.LogClock}, nil
+	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, NowClock: store.DatabaseClock}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
@@ -229,7 +229,7 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	events, rejections []quota.Event) store.Begun {
 	return store.Begun{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now),
-		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.LogClock,
+		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.DatabaseClock,
 	}
 }
 

@@ -19,7 +19,7 @@ var now = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
-			Clock: store.LogClock},
+			Clock: store.DatabaseClock},
 		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
 			Holder: "session", MaxAttempts: 5},
 		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
@@ -45,16 +45,16 @@ func TestDecideOnALimitersClock(t *testing.T) {
 		row   CountedSend
 		want  bool
 	}{
-		"a minute by the limiter, a little less by the log": {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew), true},
-		"more than a second less by the log":                {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
-		"a little less by the limiter":                      {"redis", 0, row(time.Minute-store.MaxClockSkew, time.Minute), false},
-		"more than a second less by the limiter":            {"redis", 0, row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
-		"a limiter that was set back":                       {"redis", -time.Hour, row(0, time.Minute-time.Microsecond), false},
-		"the same when the minute has passed":               {"redis", -time.Hour, row(0, time.Minute), true},
-		"another clock: by the log":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
-		"another clock: a minute by the log":                {"other", 0, row(0, time.Minute), true},
-		"no limiter: by the log, not by this process's clock": {store.LogClock, store.MaxClockSkew, CountedSend{
-			Clock: store.LogClock, TakenAt: now.Add(time.Microsecond - time.Minute), LoggedAt: now.Add(time.Microsecond - time.Minute),
+		"a minute by the limiter, a little less by the database": {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew), true},
+		"more than a second less by the database":                {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
+		"a little less by the limiter":                           {"redis", 0, row(time.Minute-store.MaxClockSkew, time.Minute), false},
+		"more than a second less by the limiter":                 {"redis", 0, row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
+		"a limiter that was set back":                            {"redis", -time.Hour, row(0, time.Minute-time.Microsecond), false},
+		"the same when the minute has passed":                    {"redis", -time.Hour, row(0, time.Minute), true},
+		"another clock: by the database":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
+		"another clock: a minute by the database":                {"other", 0, row(0, time.Minute), true},
+		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew, CountedSend{
+			Clock: store.DatabaseClock, TakenAt: now.Add(time.Microsecond - time.Minute), LoggedAt: now.Add(time.Microsecond - time.Minute),
 		}, false},
 		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
 	} {
@@ -200,7 +200,7 @@ func TestHistoryIsOldestFirst(t *testing.T) {
 	var rows []CountedSend
 	for _, age := range []time.Duration{2, 3, 1} {
 		at := now.Add(-age * time.Second)
-		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.LogClock, TakenAt: at, LoggedAt: at})
+		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at, LoggedAt: at})
 	}
 	history := Decide(ask(9, time.Minute), now, Facts{Past: rows}).History
 	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {

@@ -53,5 +53,5 @@ func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 // Failures returns the rejected sends that ended less than within ago as events, oldest first. An event's instant is the send's end, on
 // the database's clock.
 func (h History) Failures(within time.Duration) []quota.Event {
-	return EventsBefore(h.Rejections, within, store.LogClock, time.Time{}, h.Now)
+	return EventsBefore(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

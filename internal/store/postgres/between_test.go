@@ -18,24 +18,24 @@ import (
 )
 
 // betweenFixture is a database on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
-func betweenFixture(t *testing.T) (f *storetest.Fixture, log, other *DB) {
+func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
 }
 
-func betweenOn(t *testing.T, address string) (f *storetest.Fixture, log, other *DB) {
+func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
-	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
-	return storetest.NewFixture(log).Beside(other), log, other
+	db, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
+	return storetest.NewFixture(db).Beside(other), db, other
 }
 
 // unhurried is added to an address: a busy machine looks at what waits for longer than a transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
 // once has the next Begin of a database followed by a call, between its trips.
-func once(log *DB, then func()) {
+func once(db *DB, then func()) {
 	var done atomic.Bool
-	log.between = func() {
+	db.between = func() {
 		if !done.Swap(true) {
 			then()
 		}
@@ -45,7 +45,7 @@ func once(log *DB, then func()) {
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and no code is sent that
 // ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
-	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
+	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 1)).IntN
 		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
@@ -53,7 +53,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 			func(in *store.Intent) { in.Verification.Holder = "s:1" })
 		what := dice(5)
 		done := make(chan error, 1)
-		once(log, func() {
+		once(db, func() {
 			go func() { done <- meddle(other, what, first, f.Act()) }()
 			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || waits(t, other) })
 			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
@@ -61,7 +61,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 			}
 		})
 		begun := f.MustBegin(t, in)
-		log.between = nil
+		db.between = nil
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
 		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID, first.Verification.ID)
@@ -76,31 +76,31 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 }
 
 // meddle does something to a verification and its recipient.
-func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
+func meddle(db *DB, what int, first store.Begun, act store.AuditEntry) error {
 	ctx := context.Background()
 	var err error
 	switch what {
 	case 0:
-		_, err = log.Check(ctx, storetest.Wrong(first.Verification.ID))
+		_, err = db.Check(ctx, storetest.Wrong(first.Verification.ID))
 	case 1:
-		_, err = log.Check(ctx, storetest.Right(first.Verification.ID))
+		_, err = db.Check(ctx, storetest.Right(first.Verification.ID))
 	case 2:
-		_, err = log.Cancel(ctx, first.Verification.ID)
+		_, err = db.Cancel(ctx, first.Verification.ID)
 	case 3:
 		s := first.Send
-		err = log.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient,
+		err = db.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient,
 			Purposes: []string{"login", "signup"}}}, act)
 	case 4:
-		_, err = log.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
+		_, err = db.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
 			Reason: store.ReasonRejected, Refund: true})
 	}
 	return err
 }
 
 // waits says whether a lock is waited for in the database.
-func waits(t *testing.T, log *DB) (waiting bool) {
+func waits(t *testing.T, db *DB) (waiting bool) {
 	t.Helper()
-	storetest.OK(t, log.pool.QueryRow(t.Context(), `
+	storetest.OK(t, db.pool.QueryRow(t.Context(), `
 SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
 	return waiting
 }
@@ -111,12 +111,12 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			f, log, other := betweenFixture(t)
+			f, db, other := betweenFixture(t)
 			f.Admit(t, f.Intent(0))
 			storetest.OK(t, other.Ping(t.Context()))
 			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
 			killed := seed%2 == 0
-			once(log, func() {
+			once(db, func() {
 				frozen <- time.Now()
 				if killed {
 					end(t, other)
@@ -153,9 +153,9 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 }
 
 // end ends the server processes that are between two trips.
-func end(t *testing.T, log *DB) {
+func end(t *testing.T, db *DB) {
 	var n int
-	if err := log.pool.QueryRow(context.Background(), `
+	if err := db.pool.QueryRow(context.Background(), `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d processes ended: %v", n, err)
 	}
@@ -163,9 +163,9 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 
 // The program's clock an hour off in either direction changes nothing: ages are those of the database's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
-	f, log, _ := betweenFixture(t)
+	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
-		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the database's clock is
+		db.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the database's clock is
 		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
 		in := f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now()}, off))
 		first := f.Admit(t, in)
@@ -178,14 +178,14 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 
 // Finish writes the second version of a row on the page of the first, and no index entry.
 func TestPostgresFinishIsHot(t *testing.T) {
-	f, log, _ := betweenOn(t, newDatabase(t))
+	f, db, _ := betweenOn(t, newDatabase(t))
 	const sends = 640
 	storetest.Together(32, func(caller int) {
-		g := storetest.NewFixture(log).Numbered(uint64(caller+1) << 20)
+		g := storetest.NewFixture(db).Numbered(uint64(caller+1) << 20)
 		for i := range sends / 32 {
-			begun, err := log.Begin(t.Context(), g.Intent(1000*caller+i))
+			begun, err := db.Begin(t.Context(), g.Intent(1000*caller+i))
 			if err == nil {
-				_, err = log.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
+				_, err = db.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
 					ProviderCode: "250 2.0.0"})
 			}
 			if err != nil {
@@ -193,7 +193,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 			}
 		}
 	})
-	address := log.pool.Config().ConnString()
+	address := db.pool.Config().ConnString()
 	storetest.OK(t, f.Close())
 	storetest.OK(t, f.Replica.Close())
 	conn := connect(t, address)
@@ -210,8 +210,8 @@ var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a sna
 
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
-	f, log, _ := betweenFixture(t)
-	holder := connect(t, log.pool.Config().ConnString())
+	f, db, _ := betweenFixture(t)
+	holder := connect(t, db.pool.Config().ConnString())
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM outbox`)
 	var looks []int // pages of each
 	ended := 0
@@ -222,8 +222,8 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		}
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
-		now := storetest.Must(log.Clock(t.Context()))(t)
-		looks = append(looks, touched(t, log, now, log.overdue.searchFrom("email", now)))
+		now := storetest.Must(db.Clock(t.Context()))(t)
+		looks = append(looks, touched(t, db, now, db.overdue.searchFrom("email", now)))
 	}
 	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
 	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {
@@ -232,29 +232,29 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 }
 
 // touched is how many pages of its index and table a look for what is overdue touches.
-func touched(t *testing.T, log *DB, now, from time.Time) int {
+func touched(t *testing.T, db *DB, now, from time.Time) int {
 	t.Helper()
 	var plan []struct {
 		Plan struct {
 			Blocks int `json:"Shared Hit Blocks"`
 		}
 	}
-	storetest.OK(t, log.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
+	storetest.OK(t, db.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
 SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.expires_at, f.id LIMIT 10`, now, from).Scan(&plan))
 	return plan[0].Plan.Blocks
 }
 
 // A mail that was asked for and sent has nine index entries, in all tables together; Finish adds none.
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
-	f, log, _ := betweenFixture(t)
+	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
-	indexes := storetest.Must(sqldb.ReadAll(t.Context(), log.Store(), func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+	indexes := storetest.Must(sqldb.ReadAll(t.Context(), db.Store(), func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
 FROM pg_index i
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass)`, nil))(t)
 	var entries []string
 	for _, index := range indexes {
-		n := one[int](t, log.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])
+		n := one[int](t, db.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])
 		if n > 0 {
 			entries = append(entries, index[0])
 		}

@@ -55,7 +55,7 @@ func TestPostgresLostChecks(t *testing.T) {
 
 // What would change a verification between the trips of its check waits, and then sees what the check has done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
-	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
+	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for n, meddle := range []func(v store.Verification) error{
 		func(v store.Verification) error {
 			did, err := other.Cancel(t.Context(), v.ID)
@@ -78,15 +78,15 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		done := make(chan error, 1)
-		once(log, func() {
+		once(db, func() {
 			go func() { done <- meddle(v) }()
 			servertest.Await(t, "a wait for the check", func() bool { return len(done) > 0 || waits(t, other) })
 			if len(done) > 0 { // not in the test's own goroutine
 				t.Errorf("%d ended before the check", n)
 			}
 		})
-		got := storetest.Must(log.Check(t.Context(), storetest.Right(v.ID)))(t)
-		log.between = nil
+		got := storetest.Must(db.Check(t.Context(), storetest.Right(v.ID)))(t)
+		db.between = nil
 		storetest.OK(t, <-done)
 		row := f.Code(t, v.ID)
 		storetest.Equal(t, "approved, canceled", []any{got.Approved, row.ApprovedAt, row.CanceledAt, row.Attempts},
@@ -96,28 +96,28 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 
 // The second trip counts no check of a verification that has ended, whatever the first one read, and its caller learns that.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
-	f, log, _ := betweenFixture(t)
+	f, db, _ := betweenFixture(t)
 	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
 		"expires_at = created_at"} {
 		v := f.Admit(t, f.Intent(n)).Verification
-		conn := storetest.Must(log.writers.Acquire(t.Context()))(t)
-		list, _, err := log.readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
+		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
+		list, _, err := db.readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
 		storetest.OK(t, err)
 		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
 		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
-		_, err = log.writeChecks(t.Context(), conn, list)
+		_, err = db.writeChecks(t.Context(), conn, list)
 		conn.Release()
 		storetest.OK(t, err)
 		storetest.Certain(t, list[0].Err)
 		storetest.Equal(t, ended, len(f.Code(t, v.ID).Checks), 0)
-		got := one[time.Time](t, log.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
 		storetest.Equal(t, ended, got, want)
 	}
 }
 
 // A batch decides one check of each recipient after the other, and one that only the database finds wrong fails alone.
 func TestPostgresChecksInABatch(t *testing.T) {
-	f, log, _ := betweenFixture(t)
+	f, db, _ := betweenFixture(t)
 	taken := f.Telling("verification.approved")
 	first := f.Admit(t, f.Intent(0)).Verification
 	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
@@ -133,7 +133,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	add(storetest.Wrong("unknown"))
 	add(storetest.Right(first.ID))
 	add(storetest.Right(f.Admit(t, f.Intent(9)).Verification.ID, taken)) // an event's ID that there is
-	log.decideChecks(all)
+	db.decideChecks(all)
 	for i, x := range all {
 		switch i {
 		case 6:
@@ -150,7 +150,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 
 // Checks and resends lock verifications in one order, by their IDs, however their batches came about.
 func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
-	f, log, other := betweenFixture(t)
+	f, db, other := betweenFixture(t)
 	var ids []string
 	for n := range 2 {
 		ids = append(ids, f.Admit(t, f.Intent(n)).Verification.ID)
@@ -158,7 +158,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	first, last := slices.Min(ids), slices.Max(ids)
 	for name, run := range map[string]func(){
 		"checks": func() {
-			log.decideChecks([]*checking{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
+			db.decideChecks([]*checking{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
 		},
 		"resends": func() {
 			var all []*call
@@ -167,7 +167,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 				in.Join = ids[1-n]
 				all = append(all, called(t, in))
 			}
-			log.decideBatch(all)
+			db.decideBatch(all)
 		},
 	} {
 		held := storetest.Must(other.pool.Begin(t.Context()))(t)
@@ -188,22 +188,22 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 
 // Of two checks of one recipient in a batch, the second is decided after the first was written, or both would pass the bound on tries.
 func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
-	f, log, _ := betweenFixture(t)
+	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }
 	for tries := 19; tries > 0; tries -= 5 { // one is left
 		id := open()
 		for range min(tries, 5) {
-			storetest.Must(log.Check(t.Context(), storetest.Wrong(id)))(t)
+			storetest.Must(db.Check(t.Context(), storetest.Wrong(id)))(t)
 		}
 	}
 	two := []*checking{checked(storetest.Wrong(open())), checked(storetest.Wrong(open()))}
-	log.decideChecks(two)
+	db.decideChecks(two)
 	storetest.Equal(t, "counted", []bool{two[0].Answer.Counted, two[1].Answer.Counted}, []bool{true, false})
 }
 
 // Checks take the locks on the tries of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
-	f, log, other := betweenOn(t, lentDatabase(t)+unhurried)
+	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	var all []*checking
 	for n := range 4 {
 		all = append(all, checked(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
@@ -213,7 +213,7 @@ SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient
 	held := storetest.Must(other.pool.Begin(t.Context()))(t)
 	storetest.Must(held.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, keys[1]))(t)
 	done := make(chan struct{})
-	go func() { defer close(done); log.decideChecks(all) }()
+	go func() { defer close(done); db.decideChecks(all) }()
 	servertest.Await(t, "a wait for the second key", func() bool { return waits(t, other) })
 	var free []bool
 	for _, key := range keys {

@@ -47,9 +47,9 @@ func prepared(lists ...func(*DB) []statement) []string {
 // A caller that leaves during its statement closes no connection, and its next statement does not begin.
 func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
-	log, other, holder := openTest(t, address, serverClock), openTest(t, address, serverClock), connect(t, address)
-	before := log.pool.Stat().NewConnsCount()
-	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": log.Read, "Write": log.Write} {
+	db, other, holder := openTest(t, address, serverClock), openTest(t, address, serverClock), connect(t, address)
+	before := db.pool.Stat().NewConnsCount()
+	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.Write} {
 		exec(t, holder, `SELECT pg_advisory_lock(7)`)
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -66,8 +66,8 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 		exec(t, holder, `SELECT pg_advisory_unlock(7)`)
 		storetest.OK(t, <-first)
 		storetest.Is(t, <-second, context.Canceled)
-		storetest.OK(t, log.Ping(t.Context()))
-		servertest.Same(t, "connections opened during "+name, log.pool.Stat().NewConnsCount(), before)
+		storetest.OK(t, db.Ping(t.Context()))
+		servertest.Same(t, "connections opened during "+name, db.pool.Stat().NewConnsCount(), before)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestClaimSurvivesALostConnection(t *testing.T) {
 // Claims and releases that share a trip have each its own answer, also with leases of their own.
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	claimOf := func(n byte) store.Claim {
 		return store.Claim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
 	}
@@ -103,7 +103,7 @@ func TestClaimsShareATrip(t *testing.T) {
 			calls = append(calls, batch.NewCall[keyChange, store.Claimed](c, lockOfKey(c.Key)))
 		}
 		p.arm(cuts{})
-		log.changeKeys(slices.Clone(calls))
+		db.changeKeys(slices.Clone(calls))
 		return calls
 	}
 	other := claimOf(2)

@@ -19,9 +19,9 @@ import (
 // What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
 func TestPostgresCountsAhead(t *testing.T) {
 	f := newPostgresFixture(t)
-	count := func(log *sqldb.DB, limit int) (n int) {
+	count := func(db *sqldb.DB, limit int) (n int) {
 		for {
-			k := storetest.Must(log.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
+			k := storetest.Must(db.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, limit))(t)
 			if n += k; k < limit {
 				return n
 			}
@@ -159,9 +159,9 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
 func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	rows := func(table string) (n int) {
-		storetest.OK(t, log.read(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
+		storetest.OK(t, db.read(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n)
 		}))
 		return n
@@ -170,7 +170,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	traffic(t, f, 6)
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
 	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
-	storetest.OK(t, log.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
+	storetest.OK(t, db.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
@@ -197,7 +197,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 		t.Errorf("%d rows of codes still have the erased recipient's domain", n)
 	}
 	codes := storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
-	storetest.Must(log.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
+	storetest.Must(db.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
 	storetest.Equal(t, "codes by country once the rows are gone", storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	storetest.Equal(t, "once the rows are gone", storetest.Must(f.Stats(t.Context(), q))(t), want)
 	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)

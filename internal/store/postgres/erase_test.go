@@ -73,8 +73,8 @@ var erasable = map[string]kinds{
 // A new column is in no release before it is said what becomes of it when a recipient is erased.
 func TestEveryColumnIsNamed(t *testing.T) {
 	path := storetest.TempFile(t)
-	log := storetest.Must(sqlite.Open(t.Context(), path, time.Now))(t)
-	storetest.OK(t, log.Close())
+	db := storetest.Must(sqlite.Open(t.Context(), path, time.Now))(t)
+	storetest.OK(t, db.Close())
 	file := storetest.Must(sql.Open("sqlite", path))(t)
 	defer file.Close()
 	const tables = `SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
@@ -107,11 +107,11 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 // Forget.
 func TestEveryColumnIsErased(t *testing.T) {
 	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClock))
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	of := recipient.Hash{15: 77}
 	rows := func(table, condition string) (found int) {
 		t.Helper()
-		storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table+` WHERE `+condition, of[:]).Scan(&found))
+		storetest.OK(t, db.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table+` WHERE `+condition, of[:]).Scan(&found))
 		return found
 	}
 	written := func(table string, is kinds) (names []string) {

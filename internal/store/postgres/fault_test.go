@@ -123,7 +123,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
 	var batch []*call
 	for n := range 5 {
@@ -133,7 +133,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 		}
 		batch = append(batch, called(t, in))
 	}
-	log.decideBatch(batch)
+	db.decideBatch(batch)
 	oneFailed(t, batch, 3)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
@@ -218,8 +218,8 @@ func TestPostgresIsDurable(t *testing.T) {
 	admin := connect(t, server.AdminURL())
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
 		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
-		log := openTest(t, address, serverClock)
-		for _, pool := range []*pgxpool.Pool{log.writers, log.finishers, log.pool} {
+		db := openTest(t, address, serverClock)
+		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
 			got := one[string](t, pool, `SHOW synchronous_commit`)
 			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)
 		}

@@ -49,7 +49,7 @@ const (
 
 // kindQuery builds the statement for a filter by app, channel or purpose. It first lists the few combinations of them that exist,
 // each by one look at the index (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows
-// of each that matches. So a rare or missing combination is not searched for in the whole log. The bounds and the order begin with
+// of each that matches. So a rare or missing combination is not searched for in all rows. The bounds and the order begin with
 // these columns, which only one index has, so the planner can choose no other.
 func (f postgresFilter) kindQuery(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)

@@ -18,8 +18,8 @@ import (
 // A value that few rows have, or none, is found by the index of its column, although nearly all rows have another one: also by the plan
 // that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
 	for n := range 3 {
 		send := f.Admit(t, f.Intent(n, func(in *store.Intent) {
 			in.Send.To = []string{"a•••@example.com", "a•••@rare.example", "+49 151•••021"}[n]
@@ -30,12 +30,12 @@ func TestPostgresRareFilters(t *testing.T) {
 	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(4, func(s *store.Send) { s.BlockedBy = "minute" })}))
 	exec := func(statement string) {
 		t.Helper()
-		storetest.Must(log.pool.Exec(t.Context(), statement))(t)
+		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 	}
 	exec(copySends("logged_at - n * interval '1 ms'") + `, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`)
 	exec(`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`)
 	exec(`ANALYZE sends; ANALYZE refusals`)
-	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
+	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	mark := &store.Mark{At: time.Now().Add(time.Hour)}
 	for name, filter := range map[string]store.Filter{
@@ -94,8 +94,8 @@ func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	admin := connect(t, address)
 	for round, prepare := range []string{`SELECT`, `ANALYZE`, `SELECT`} {
 		exec(t, admin, prepare)
-		log := storetest.Must(Open(t.Context(), address, ""))(t)
-		f := storetest.NewFixture(log).Numbered(uint64(round) << 16)
+		db := storetest.Must(Open(t.Context(), address, ""))(t)
+		f := storetest.NewFixture(db).Numbered(uint64(round) << 16)
 		in := f.Intent(round+1, storetest.WithRules(storetest.Rule(1000, time.Hour)))
 		in.Verification.Holder = "s:1"
 		begun := f.Admit(t, in)
@@ -105,14 +105,14 @@ INSERT INTO sends (id, status, logged_at, verification_id, number, app, channel,
 SELECT `+randomID+`, 'sent', logged_at, verification_id, number, app, channel, purpose, decode(md5(n::text), 'hex'), masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock
 FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 		later := storetest.Must(Open(t.Context(), address, ""))(t)
-		for name, log := range map[string]*DB{"before": log, "after": later} {
-			before := entriesRead(t, admin, log)
+		for name, db := range map[string]*DB{"before": db, "after": later} {
+			before := entriesRead(t, admin, db)
 			const rounds = 12
-			askOfRecipient(t, storetest.NewFixture(log), begun, rounds)
-			if read := entriesRead(t, admin, log) - before; read < rounds || read > 30*rounds {
+			askOfRecipient(t, storetest.NewFixture(db), begun, rounds)
+			if read := entriesRead(t, admin, db) - before; read < rounds || read > 30*rounds {
 				t.Errorf("after %s, planned %s it grew: %d entries were read for %d rounds", prepare, name, read, rounds)
 			}
-			storetest.OK(t, log.Close())
+			storetest.OK(t, db.Close())
 		}
 		exec(t, admin, `DELETE FROM sends`)
 		exec(t, admin, `VACUUM sends`)
@@ -134,9 +134,9 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 }
 
 // entriesRead is how many entries of the indexes of sends were read so far, once the connections of the database have reported theirs.
-func entriesRead(t *testing.T, admin *pgx.Conn, log *DB) (n int64) {
+func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) (n int64) {
 	t.Helper()
-	for _, c := range append(log.pool.AcquireAllIdle(t.Context()), log.lookers.AcquireAllIdle(t.Context())...) {
+	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.lookers.AcquireAllIdle(t.Context())...) {
 		storetest.Must(c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 		c.Release()
 	}

@@ -17,36 +17,36 @@ import (
 // One send whose row is locked for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	var endings []*ending
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
 		endings = append(endings, batch.NewCall[store.Outcome, bool](o, 0))
 	}
-	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, endings[2].In.ID))(t)
-	log.finish(endings)
+	db.finish(endings)
 	oneFailed(t, endings, 2)
 	storetest.OK(t, tx.Rollback(t.Context()))
 	f.MustFinish(t, endings[2].In, true)
 }
 
 // hold takes a recipient's lock as another replica's transaction would.
-func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
+func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 	t.Helper()
-	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send)))(t)
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
 // kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is
 // another.
-func kill(t *testing.T, log *DB) {
+func kill(t *testing.T, db *DB) {
 	t.Helper()
 	servertest.Await(t, "a process that waits for the lock", func() bool {
 		var killed bool
-		err := log.pool.QueryRow(t.Context(), `
+		err := db.pool.QueryRow(t.Context(), `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
 WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
 		storetest.OK(t, err)
@@ -82,17 +82,17 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 // A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
-	log := f.Replica.Engine.(*DB)
+	db := f.Replica.Engine.(*DB)
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
 		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
-		tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+		tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
 		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
 		var begun store.Begun
 		result := make(chan error)
 		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
 		servertest.Await(t, "the send to wait", func() bool {
-			return one[bool](t, log.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
+			return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
@@ -110,7 +110,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 func TestPostgresOneStuckRecipient(t *testing.T) {
 	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	stuck := f.Intent(1)
 	defer hold(t, f.Replica.Engine.(*DB), stuck)()
 	batch := []*call{called(t, stuck)}
@@ -118,7 +118,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 		in := f.Intent(2 + n)
 		batch = append(batch, called(t, in))
 	}
-	log.decideBatch(batch)
+	db.decideBatch(batch)
 	oneFailed(t, batch, 0)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
@@ -130,12 +130,12 @@ const shortWait = "100ms"
 // stands still between two trips is ended before.
 func waitsInTime(t *testing.T) {
 	t.Helper()
-	log := openTest(t, lentDatabase(t), serverClock)
+	db := openTest(t, lentDatabase(t), serverClock)
 	setting := func(q querier, name string) time.Duration {
 		return storetest.Must(time.ParseDuration(one[string](t, q, `SELECT current_setting($1)`, name)))(t)
 	}
-	idle := setting(log.writers, "idle_in_transaction_session_timeout")
-	for _, pool := range []*pgxpool.Pool{log.writers, log.finishers, log.pool} {
+	idle := setting(db.writers, "idle_in_transaction_session_timeout")
+	for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
 		wait := setting(pool, "lock_timeout")
 		if wait <= 0 || 2*wait > beginTimeout()-time.Second || idle <= 0 || idle >= wait {
 			t.Errorf("a lock is waited for %s, between two trips %s", wait, idle)

@@ -251,9 +251,9 @@ func newDatabaseOn(t testing.TB, server *servertest.PostgresServer) string {
 
 func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
-	log := storetest.Must(openAt(t.Context(), url, now, strings.Join(role, "")))(t)
-	t.Cleanup(func() { _ = log.Close() })
-	return log
+	db := storetest.Must(openAt(t.Context(), url, now, strings.Join(role, "")))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // shared is the server of all tests but those that stop it, change its settings or wait for its disk.

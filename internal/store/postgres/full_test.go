@@ -35,13 +35,13 @@ func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
 	admin := connect(t, server.AdminURL())
 	storetest.Must(admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`))(t)
 	storetest.Must(admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`))(t)
-	log := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
-	f := storetest.NewFixture(log)
+	db := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.Ping(t.Context()))
 
 	storetest.OK(t, disk.Fill())
-	storetest.Must(log.pool.Exec(t.Context(), `UPDATE leases SET until = now() WHERE name = 'room'`))(t) // a minute later
+	storetest.Must(db.pool.Exec(t.Context(), `UPDATE leases SET until = now() WHERE name = 'room'`))(t) // a minute later
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 2000)
 	storetest.IsFull(t, f.Ping(t.Context()))
@@ -52,23 +52,23 @@ func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
 
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
-	_, err := log.pool.Exec(t.Context(), `
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
+	_, err := db.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
 CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
 	storetest.OK(t, err)
 	storetest.IsFull(t, storetest.Err(f.Begin(t.Context(), f.Intent(1))))
-	storetest.Must(log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)
+	storetest.Must(db.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`))(t)
 	storetest.WritableWithRows(t, f, 0)
 	f.Admit(t, f.Intent(1))
 }
 
 // A Ping waits for no reader of its table, and for another Ping only until that commits. What it writes takes the place of what was there.
 func TestPostgresPingBesideABackup(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
-	tx := storetest.Must(log.pool.Begin(t.Context()))(t)
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
+	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t) // as pg_dump does, for as long as it takes
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
@@ -80,7 +80,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 		}
 	})
 	storetest.OK(t, f.Ping(t.Context()))
-	if rows := one[int](t, log.pool, `SELECT count(*) FROM write_probe`); rows != 0 {
+	if rows := one[int](t, db.pool, `SELECT count(*) FROM write_probe`); rows != 0 {
 		t.Errorf("%d rows are left", rows)
 	}
 }
@@ -149,15 +149,15 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 
 // A committed send is remembered until one fails, whatever a Ping finds.
 func TestPostgresLastCommit(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
 	began := time.Now()
-	if c := log.LastCommit(); c != nil {
+	if c := db.LastCommit(); c != nil {
 		t.Errorf("before any send: %+v", c)
 	}
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.Ping(t.Context()))
-	if c := log.LastCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
+	if c := db.LastCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
 		t.Errorf("after a send: %+v", c)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -165,8 +165,8 @@ func TestPostgresLastCommit(t *testing.T) {
 	if err := storetest.Err(f.Begin(gone, f.Intent(2))); err == nil || f.Ping(gone) == nil {
 		t.Errorf("a send of a canceled request: %v", err)
 	}
-	storetest.Must(log.pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
-	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || log.LastCommit() != nil {
-		t.Errorf("after a send that failed: %v, %+v", err, log.LastCommit())
+	storetest.Must(db.pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
+	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || db.LastCommit() != nil {
+		t.Errorf("after a send that failed: %v, %+v", err, db.LastCommit())
 	}
 }

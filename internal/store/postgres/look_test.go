@@ -15,7 +15,7 @@ import (
 // does not take fails alone.
 func TestLooksShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.DB.Engine.(*DB)
+	db := f.DB.Engine.(*DB)
 	for n := range 4 { // n sends of the recipient n, an hour apart, the last one rejected
 		for i := range n {
 			end := store.Outcome{Status: store.Sent}
@@ -32,12 +32,12 @@ func TestLooksShareATrip(t *testing.T) {
 		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected}, 0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
-		log.seen.Store(last.UnixMicro())
+		db.seen.Store(last.UnixMicro())
 		looks := []*looking{
 			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0), ask(3, "shop", time.Minute, day),
 			ask(3, "shop", 0, time.Minute), ask(3, "other", day, day), ask(3, "\x00", day, day),
 		}
-		log.look(looks)
+		db.look(looks)
 		for i, want := range [][2]int{{1, 1}, {0, 0}, {2, 0}, {1, 1}, {0, 0}, {0, 0}} {
 			x := looks[i]
 			storetest.OK(t, x.Err)
@@ -53,7 +53,7 @@ func TestLooksShareATrip(t *testing.T) {
 // Each call of a batch gets its verification with the newest send, also where two ask for the same one; one that is unknown gets nothing.
 func TestVerificationsShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.DB.Engine.(*DB)
+	db := f.DB.Engine.(*DB)
 	one, other := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(2))
 	f.Pass(time.Minute)
 	again := f.Intent(1)
@@ -63,7 +63,7 @@ func TestVerificationsShareATrip(t *testing.T) {
 	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
 		finds = append(finds, batch.NewCall[string, found](id, 0))
 	}
-	log.find(finds)
+	db.find(finds)
 	for i, want := range []store.Begun{newest, {}, other, newest} {
 		x := finds[i]
 		storetest.OK(t, x.Err)

@@ -33,15 +33,15 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 		}
 	})
 	storetest.OK(t, Migrate(t.Context(), url, "")) // again: nothing to do
-	log := storetest.Must(Open(t.Context(), url, ""))(t)
-	defer log.Close()
-	f := storetest.NewFixture(log)
+	db := storetest.Must(Open(t.Context(), url, ""))(t)
+	defer db.Close()
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
-	locks := one[int](t, log.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
+	locks := one[int](t, db.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
 	storetest.Equal(t, "locks left", locks, 0)
 
 	// A newer schema, after an update of another replica: migrations only add, so this program works on.
-	storetest.Must(log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
+	storetest.Must(db.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
 	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
 }
@@ -49,18 +49,18 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 // A schema that was made from another file is used neither at start nor later.
 func TestSchemaOfAnotherBuild(t *testing.T) {
 	url := newDatabase(t)
-	log := openTest(t, url, serverClock)
-	storetest.OK(t, log.Ping(t.Context()))
-	exec := func(statement string) { storetest.Must(log.pool.Exec(t.Context(), statement))(t) }
+	db := openTest(t, url, serverClock)
+	storetest.OK(t, db.Ping(t.Context()))
+	exec := func(statement string) { storetest.Must(db.pool.Exec(t.Context(), statement))(t) }
 	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
-	storetest.Is(t, log.Ping(t.Context()), store.ErrSchema)
-	storetest.Is(t, log.Ping(t.Context()), fault.Unavailable)
+	storetest.Is(t, db.Ping(t.Context()), store.ErrSchema)
+	storetest.Is(t, db.Ping(t.Context()), fault.Unavailable)
 	_, err := Open(t.Context(), url, "")
 	storetest.Is(t, err, store.ErrSchema)
 	storetest.Is(t, Migrate(t.Context(), url, ""), store.ErrSchema)
 	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
-	storetest.OK(t, log.Ping(t.Context()))
+	storetest.OK(t, db.Ping(t.Context()))
 }
 
 // A schema from before fingerprints were kept is refused with what UPGRADING.md says, and stays as it is.

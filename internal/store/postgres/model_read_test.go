@@ -29,7 +29,7 @@ func (m *model) read(*rapid.T) {
 	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.NewestPending(m.ctx, holder)) })
 	within := max(0, m.span("within"))
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
-	clock, at := pick(m, "clock", "redis", store.LogClock), storetest.Epoch.Add(m.span("at"))
+	clock, at := pick(m, "clock", "redis", store.DatabaseClock), storetest.Epoch.Add(m.span("at"))
 	rejected := max(0, m.span("rejected"))
 	m.same("Look", func(f *storetest.Fixture) []any {
 		h, err := f.Look(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
@@ -107,5 +107,5 @@ func (m *model) invariant(*rapid.T) {
 }
 
 func (m *model) all() []store.Send {
-	return m.same("log", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Send)
+	return m.same("sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Send)
 }

@@ -23,13 +23,13 @@ import (
 // the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the database's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
-	back := func() { log.overdue.marks = nil }
+	back := func() { db.overdue.marks = nil }
 	start := f.Now
 	rapid.Check(t, func(rt *rapid.T) {
-		storetest.Must(log.pool.Exec(t.Context(), emptyModel))(t)
+		storetest.Must(db.pool.Exec(t.Context(), emptyModel))(t)
 		back()
 		clock := &storetest.TestClock{At: start}
 		lite := sqlitetest.Open(t, clock.Now)
@@ -91,7 +91,7 @@ func (m *model) span(label string) time.Duration {
 // answers are what a call returned, the error last.
 func answers(all ...any) []any { return all }
 
-// same makes one call on both logs and compares what they say. It returns the first answer.
+// same makes one call on both databases and compares what they say. It returns the first answer.
 func (m *model) same(what string, call func(f *storetest.Fixture) []any) any {
 	m.Helper()
 	want, got := call(m.twin), call(m.real)
@@ -122,7 +122,7 @@ func (m *model) pass(*rapid.T) {
 func (m *model) begin(*rapid.T) {
 	in := m.real.Intent(m.number("recipient", 1, 2))
 	in.Rules = pick(m, "rules", modelRules...)
-	if clock := pick(m, "clock", "", store.LogClock, "redis", "redis", "redis", "other"); clock != "" {
+	if clock := pick(m, "clock", "", store.DatabaseClock, "redis", "redis", "redis", "other"); clock != "" {
 		if m.taken == nil {
 			m.taken = map[string]time.Duration{}
 		}

@@ -24,8 +24,8 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	owner := connect(t, address)
-	log := openTest(t, as(t, address, appRole), serverClock, appRole)
-	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), log, owner
+	db := openTest(t, as(t, address, appRole), serverClock, appRole)
+	return storetest.NewFixture(db).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), db, owner
 }
 
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
@@ -35,9 +35,9 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-func names(t *testing.T, log *DB) (list []string) {
+func names(t *testing.T, db *DB) (list []string) {
 	t.Helper()
-	all := storetest.Must(log.Partitions(t.Context()))(t)
+	all := storetest.Must(db.Partitions(t.Context()))(t)
 	for i, p := range all {
 		if i > 0 && !p.Begins.Equal(all[i-1].Ends) {
 			t.Errorf("a gap before %s", p.Name)
@@ -48,13 +48,13 @@ func names(t *testing.T, log *DB) (list []string) {
 }
 
 func TestPartitionsAreMadeAhead(t *testing.T) {
-	f, log, owner := owned(t)
-	before := names(t, log)
+	f, db, owner := owned(t)
+	before := names(t, db)
 	until := storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	if n := store.WeeksAhead(until, time.Now()); n != 4 {
 		t.Errorf("%d weeks ahead, until %v", n, until)
 	}
-	storetest.Equal(t, "nothing to do", names(t, log), before)
+	storetest.Equal(t, "nothing to do", names(t, db), before)
 	for _, name := range before[1:] {
 		exec(t, owner, `DROP TABLE `+name)
 	}
@@ -63,8 +63,8 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	storetest.Equal(t, "made again", names(t, log), before)
-	waitsForRoom(t, f, log, owner, before)
+	storetest.Equal(t, "made again", names(t, db), before)
+	waitsForRoom(t, f, db, owner, before)
 	unlike := one[int](t, owner, `
 SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = p.id AND i.indisvalid)
    <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`)
@@ -72,14 +72,14 @@ SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index 
 }
 
 // waitsForRoom has another connection make a partition for longer than a lock is waited for: others try again.
-func waitsForRoom(t *testing.T, f *storetest.Fixture, log *DB, owner *pgx.Conn, partitions []string) {
+func waitsForRoom(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
 	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
 	made := make(chan error)
 	go func() { _, err := f.EnsurePartitions(t.Context()); made <- err }()
 	since := func() (at time.Time) {
 		servertest.Await(t, "a wait for the lock", func() bool {
-			err := log.pool.QueryRow(t.Context(), `
+			err := db.pool.QueryRow(t.Context(), `
 SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%sendcode_make_partitions%' AND pid <> pg_backend_pid()`).Scan(&at)
 			return err == nil
 		})
@@ -89,13 +89,13 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	servertest.Await(t, "the next wait", func() bool { return since().After(first) })
 	exec(t, owner, `ROLLBACK`)
 	storetest.OK(t, <-made)
-	storetest.Equal(t, "made after another", names(t, log), partitions)
+	storetest.Equal(t, "made after another", names(t, db), partitions)
 }
 
 // Without a partition for now nothing is sent, everybody hears why, and it is made at the next look.
 func TestPartitionIsMissing(t *testing.T) {
-	f, log, owner := owned(t)
-	all := names(t, log)
+	f, db, owner := owned(t)
+	all := names(t, db)
 	for _, name := range all[1:] {
 		exec(t, owner, `DROP TABLE `+name)
 	}
@@ -107,11 +107,11 @@ func TestPartitionIsMissing(t *testing.T) {
 	storetest.Is(t, err, store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
 	storetest.Must(f.EnsurePartitions(t.Context()))(t)
-	names(t, log)
+	names(t, db)
 	f.Admit(t, in)
 	storetest.OK(t, f.Ping(t.Context()))
 
-	for _, name := range names(t, log) { // not one left
+	for _, name := range names(t, db) { // not one left
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
@@ -137,7 +137,7 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 
 // A partition goes whole, with what belongs to its rows, once all of them are old and nothing waits for something.
 func TestPartitionsExpire(t *testing.T) {
-	f, log, owner := owned(t)
+	f, db, owner := owned(t)
 	now := time.Now()
 	divide(t, owner, now.Add(-100*day), now.Add(-60*day), now.Add(-35*day))
 	const keep = 50 * day
@@ -168,7 +168,7 @@ func TestPartitionsExpire(t *testing.T) {
 	expire(store.Expired{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
-	storetest.Equal(t, "partitions", names(t, log), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
+	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
 	expire(store.Expired{Partition: "sends_0", More: true})
 	expire(store.Expired{}) // sends_1 has one in flight and a refund
 	storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: refund, Attempt: 1}))
@@ -181,7 +181,7 @@ func TestPartitionsExpire(t *testing.T) {
 	exec(t, owner, `DELETE FROM refunds`)
 	expire(store.Expired{Partition: "sends_1", More: true}) // with its row
 	left()
-	storetest.Equal(t, "partitions", names(t, log), []string{"sends_2", "sends_3"})
+	storetest.Equal(t, "partitions", names(t, db), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
 	events := one[int](t, owner, `SELECT count(*) FROM provider_events`)
 	storetest.Equal(t, "events", events, 1)
@@ -189,12 +189,12 @@ func TestPartitionsExpire(t *testing.T) {
 
 // A row that was logged later than its ID says keeps its partition.
 func TestPartitionWithAYoungRowStays(t *testing.T) {
-	f, log, owner := owned(t)
+	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
 	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM outbox`)
 	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.Expired{})
-	storetest.Equal(t, "partitions", len(names(t, log)), 2)
+	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
 // What is due is told where a partition took the sends and their verifications are left.
@@ -233,17 +233,17 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 
 // The role can have made and dropped what is due, and nothing else.
 func TestPartitionsAndTheRole(t *testing.T) {
-	f, log, owner := owned(t)
+	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-31*day))
-	before := names(t, log)
+	before := names(t, db)
 	for _, statement := range []string{
 		`DROP TABLE sends_0`, `TRUNCATE sends`, `ALTER TABLE sends DETACH PARTITION sends_0`, `CREATE TABLE sends_9 PARTITION OF sends FOR VALUES FROM (MINVALUE) TO (MAXVALUE)`,
 		`CREATE OR REPLACE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'`, `ALTER FUNCTION sendcode_drop_partition(timestamptz) RESET search_path`,
 		`SELECT FROM sends_0`, `DELETE FROM sends_1`, `DROP VIEW sendcode_partitions`,
 	} {
-		refusedBy(t, log, appRole, statement)
+		refusedBy(t, db, appRole, statement)
 	}
-	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
+	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for _, statement := range []string{
 		`SET search_path = pg_temp, public`,
@@ -259,7 +259,7 @@ func TestPartitionsAndTheRole(t *testing.T) {
 			t.Errorf("%s, which may still count, was dropped", *dropped)
 		}
 	}
-	storetest.Equal(t, "partitions", names(t, log), before)
+	storetest.Equal(t, "partitions", names(t, db), before)
 	stranger := one[bool](t, owner, `
 SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p WHERE p.proname IN ('sendcode_make_partitions', 'sendcode_drop_partition')`)
 	storetest.Equal(t, "everybody may", stranger, false)
@@ -268,7 +268,7 @@ SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc 
 
 // What reads a time leaves the partitions of other times out.
 func TestReadsLeavePartitionsOut(t *testing.T) {
-	_, log, owner := owned(t)
+	_, db, owner := owned(t)
 	now := time.Now()
 	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the month before
 	from, to := now.Add(-50*day), now.Add(-30*day)
@@ -293,7 +293,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	args := sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}
 	queries = append(queries, query{"crowds", sqldb.Postgres.HeavySQL(), args, "sends_2 sends_3"})
 	for _, q := range queries {
-		rows := storetest.Must(log.pool.Query(t.Context(), "EXPLAIN "+q.text, named(q.args)))(t)
+		rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+q.text, named(q.args)))(t)
 		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		for n := range 4 {
 			name := fmt.Sprintf("sends_%d", n)

@@ -20,9 +20,9 @@ import (
 // The second gate, looks and outcomes look each row up by the index that finds it, in the partitions of their window alone, whatever the
 // statistics say: of tables that are new, empty, small with one recipient, large, and out of date in both directions.
 func TestPostgresHotPlans(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
-	direct := connect(t, log.pool.Config().ConnString())
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
+	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
 	admit := func() {
@@ -50,10 +50,10 @@ func TestPostgresHotPlans(t *testing.T) {
 		{"empty, analysed large", func() { exec(t, direct, `TRUNCATE sends, verifications, outbox, failures`) }},
 	} {
 		state.do()
-		for _, pool := range []*pgxpool.Pool{log.writers, log.finishers, log.lookers} {
+		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.lookers} {
 			pool.Reset() // statements are planned anew on new connections
 		}
-		t.Run(state.name, func(t *testing.T) { hotPlans(t, log, now) })
+		t.Run(state.name, func(t *testing.T) { hotPlans(t, db, now) })
 	}
 }
 
@@ -71,8 +71,8 @@ jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`,
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
-	log, conn := openTest(t, url, serverClock), connect(t, url)
-	f := storetest.NewFixture(log)
+	db, conn := openTest(t, url, serverClock), connect(t, url)
+	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
 	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
@@ -89,7 +89,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	} {
 		multiply(t, conn, table, fields)
 	}
-	readsFew(t, log, conn, admin, func() {
+	readsFew(t, db, conn, admin, func() {
 		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t), store.Expired{Rows: 20, More: true})
 	})
 }
@@ -98,11 +98,11 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
-	log, conn := openTest(t, url, serverClock), connect(t, url)
-	f := storetest.NewFixture(log)
+	db, conn := openTest(t, url, serverClock), connect(t, url)
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 10000) * interval '1 s'")
-	readsFew(t, log, conn, admin, func() {
+	readsFew(t, db, conn, admin, func() {
 		storetest.Equal(t, "keys", storetest.Must(f.KeysOfCodes(t.Context(), 50))(t), []string{"k1"})
 		rows, next, err := f.SealedPage(t.Context(), sqldb.SealedTables[0], "", 50)
 		storetest.OK(t, err)
@@ -110,13 +110,13 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	})
 }
 
-// readsFew fails the test if a call reads more than 500 rows of any table. It closes log and conn.
-func readsFew(t *testing.T, log *DB, conn, admin *pgx.Conn, call func()) {
+// readsFew fails the test if a call reads more than 500 rows of any table. It closes db and conn.
+func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, call func()) {
 	t.Helper()
 	exec(t, conn, `ANALYZE`, `SELECT pg_stat_force_next_flush()`)
 	exec(t, admin, `SELECT pg_stat_reset()`)
 	call()
-	log.Close()
+	db.Close()
 	storetest.OK(t, conn.Close(t.Context()))
 	scans(t.Context(), t, admin) // once the connections are gone, their figures are there
 	rows := storetest.Must(admin.Query(t.Context(), `
@@ -131,7 +131,7 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 	}))(t)
 }
 
-func hotPlans(t *testing.T, log *DB, now time.Time) {
+func hotPlans(t *testing.T, db *DB, now time.Time) {
 	t.Helper()
 	b := boundsOf([]*call{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
 	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last), fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
@@ -163,8 +163,8 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 		{stmtClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
 		{stmtClaimedVerification, ", NULL", []string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
 	} {
-		plan := planOf(t, log, c.statement, c.parameters[2:])
-		if loops := strings.Count(plan, "Nested Loop"); finishes(log, c.statement) && loops > 0 && (loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) { // one row of verifications each
+		plan := planOf(t, db, c.statement, c.parameters[2:])
+		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 && (loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) { // one row of verifications each
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
 		}
 		used := map[string]bool{}
@@ -193,7 +193,7 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 			t.Fatal(plan)
 		}
 	}
-	rows := storetest.Must(log.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
+	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
 		named(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "", "limit": 500})))(t)
 	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
 	if !regexp.MustCompile(`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(plan) {
@@ -202,23 +202,23 @@ func hotPlans(t *testing.T, log *DB, now time.Time) {
 }
 
 // finishes reports whether the finishers' connections run the statement.
-func finishes(log *DB, name string) bool {
-	return slices.ContainsFunc(log.finishStatements(), func(s statement) bool { return s.name == name })
+func finishes(db *DB, name string) bool {
+	return slices.ContainsFunc(db.finishStatements(), func(s statement) bool { return s.name == name })
 }
 
 // planOf is the plan that all batches share.
-func planOf(t *testing.T, log *DB, statement, parameters string) string {
+func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	t.Helper()
-	pool := log.writers
+	pool := db.writers
 	switch {
-	case finishes(log, statement):
-		pool = log.finishers
+	case finishes(db, statement):
+		pool = db.finishers
 	case statement == stmtLook || statement == stmtFind:
-		pool = log.lookers
+		pool = db.lookers
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, log.text[statement])
+	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.text[statement])
 	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", name, parameters)))(t)
 	plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(plan, "\n")
@@ -256,14 +256,14 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 
 // A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
-	log := openTest(t, newDatabase(t), serverClock)
-	f := storetest.NewFixture(log)
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountingPage + 500
-	storetest.Must(log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
+	storetest.Must(db.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
 	seen := map[string]bool{}
 	var last quota.Event
-	storetest.OK(t, log.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {
+	storetest.OK(t, db.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {
 		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
 			t.Fatal("out of order")
 		}

@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// DB is the log in a Postgres (14 or newer) that replicas share. It is safe for concurrent use.
+// DB is the database in a Postgres (14 or newer) that replicas share. It is safe for concurrent use.
 type DB struct {
 	sqldb.DB
 

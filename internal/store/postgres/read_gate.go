@@ -275,7 +275,7 @@ type bounds struct {
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
 
-// clockBack is how far the log's clock may be set back so that rows logged before still count.
+// clockBack is how far the database's clock may be set back so that rows logged before still count.
 const clockBack = 31 * 24 * time.Hour
 
 // boundsOf returns the ranges of IDs that a batch needs if the database's clock is at most an hour before and a day after near. The

@@ -56,33 +56,33 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		"the owner's login": {address, appRole, slices.Concat(theirs, beyondTheRole), false},
 		"one login":         {newDatabase(t), "", theirs, false},
 	} {
-		log := openTest(t, c.url, serverClock, c.role)
-		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil).Numbered(uint64(len(name)) * 100)
+		db := openTest(t, c.url, serverClock, c.role)
+		f := storetest.NewFixture(db).Clocked(storetest.Epoch, nil).Numbered(uint64(len(name)) * 100)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		if c.role != "" {
 			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`, `GRANT ALL ON audit_entries TO PUBLIC`} {
-				_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
+				_, _ = db.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
 			}
 		}
 		for _, statement := range append(c.statements, `UPDATE audit_recipients SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
-			refusedBy(t, log, name, statement)
+			refusedBy(t, db, name, statement)
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
-		why := storetest.Must(log.AuditUnprotected(t.Context()))(t)
+		why := storetest.Must(db.AuditUnprotected(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
 		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`, `UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
-			storetest.Must(log.pool.Exec(t.Context(), statement))(t)
+			storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 		}
 		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 	}
 }
 
-func refusedBy(t *testing.T, log *DB, who, statement string) {
+func refusedBy(t *testing.T, db *DB, who, statement string) {
 	t.Helper()
-	conn := storetest.Must(log.pool.Acquire(t.Context()))(t)
+	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	tx := storetest.Must(conn.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
@@ -108,8 +108,8 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
 		t.Fatalf("%v", err)
 	}
-	log := openTest(t, address, serverClock)
-	f := storetest.NewFixture(log)
+	db := openTest(t, address, serverClock)
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
 }
@@ -125,9 +125,9 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	u.Path = "/" + maker
 	role := maker + "_app"
 	storetest.OK(t, Migrate(t.Context(), u.String(), role))
-	log := openTest(t, u.String(), serverClock, role)
-	f := storetest.NewFixture(log)
+	db := openTest(t, u.String(), serverClock, role)
+	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
-	refusedBy(t, log, role, `DELETE FROM audit_entries`)
+	refusedBy(t, db, role, `DELETE FROM audit_entries`)
 }

@@ -87,8 +87,8 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = t
 		return err
 	}
 	for _, s := range rows {
-		c := countedSendOn(s, store.LogClock)
-		c.Event.At, c.Clock = s.FinishedAt, store.LogClock
+		c := countedSendOn(s, store.DatabaseClock)
+		c.Event.At, c.Clock = s.FinishedAt, store.DatabaseClock
 		if err := yield(c); err != nil {
 			return err
 		}

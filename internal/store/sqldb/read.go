@@ -215,7 +215,7 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.sinc
 
 // countedSendOn converts a row to a CountedSend. Its instant is TakenAt if the row has the named clock, else LoggedAt.
 func countedSendOn(s store.Send, clock string) store.CountedSend {
-	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
+	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.DatabaseClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	if s.Clock == clock {
 		c.Event.At, c.Clock = s.TakenAt, clock

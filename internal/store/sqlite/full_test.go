@@ -11,14 +11,14 @@ import (
 // A database that may not grow refuses at a statement, long before the commit.
 func TestSQLiteMayNotGrow(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	f.Admit(t, f.Intent(1))
 	var pages int
-	storetest.OK(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
-	storetest.Must(log.writer.Exec(`PRAGMA max_page_count = 1`))(t) // no less than there are
+	storetest.OK(t, db.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
+	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1`))(t) // no less than there are
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
-	storetest.Must(log.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)
+	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)
 	storetest.WritableWithRows(t, f, 1+taken)
 	f.Admit(t, f.Intent(5000))
 }
@@ -42,8 +42,8 @@ func TestSQLiteDiskIsFull(t *testing.T) {
 
 func fillUnderSQLite(t *testing.T, disk *servertest.Disk) {
 	path, clock := filepath.Join(disk.Dir, "sendcode.db"), &storetest.TestClock{At: storetest.Epoch}
-	log := openSQLite(t, path, clock)
-	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	db := openSQLite(t, path, clock)
+	f := storetest.NewFixture(db).Clocked(storetest.Epoch, nil)
 	f.Admit(t, f.Intent(1))
 	rows := 1
 	for round := range 8 { // the commit fails at another byte each time
@@ -55,7 +55,7 @@ func fillUnderSQLite(t *testing.T, disk *servertest.Disk) {
 		storetest.WritableWithRows(t, f, rows)
 	}
 	f.Admit(t, f.Intent(5000))
-	storetest.OK(t, log.Close())
+	storetest.OK(t, db.Close())
 	again := openSQLite(t, path, clock)
 	storetest.WritableWithRows(t, storetest.NewFixture(again).Clocked(storetest.Epoch, nil), rows+1)
 }

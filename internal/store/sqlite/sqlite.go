@@ -27,7 +27,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// DB is the log in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
+// DB is the database in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
 // other, and a commit returns after the data is on the disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other
 // connections read meanwhile (WAL). The database's clock is that of the program. Safe for concurrent use.
 type DB struct {

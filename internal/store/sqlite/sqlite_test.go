@@ -41,8 +41,8 @@ func newSQLiteFixture(t *testing.T) *storetest.Fixture {
 
 func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
 	clock := &storetest.TestClock{At: storetest.Epoch}
-	log := openSQLite(t, path, clock)
-	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
+	db := openSQLite(t, path, clock)
+	return storetest.NewFixture(db).Beside(db).Clocked(storetest.Epoch, clock.Step)
 }
 
 // The data directory is locked against a second process; but if there were one, the gate would hold all the same.
@@ -56,18 +56,18 @@ func TestSQLiteTwice(t *testing.T) {
 // A file whose schema another build made is not used.
 func TestSQLiteSchemaOfAnotherBuild(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
-	log := openSQLite(t, path, clock)
-	storetest.Must(log.writer.Exec(`UPDATE schema_fingerprints SET sha256 = 'x'`))(t)
-	storetest.OK(t, log.Close())
+	db := openSQLite(t, path, clock)
+	storetest.Must(db.writer.Exec(`UPDATE schema_fingerprints SET sha256 = 'x'`))(t)
+	storetest.OK(t, db.Close())
 	_, err := Open(t.Context(), path, clock.Now)
 	storetest.Is(t, err, store.ErrSchema)
 }
 
 func openSQLite(t *testing.T, path string, clock *storetest.TestClock) *DB {
 	t.Helper()
-	log := storetest.Must(Open(t.Context(), path, clock.Now))(t)
-	t.Cleanup(func() { _ = log.Close() })
-	return log
+	db := storetest.Must(Open(t.Context(), path, clock.Now))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func TestSQLiteFileIsPrivate(t *testing.T) {
@@ -97,13 +97,13 @@ func TestSQLiteSurvivesReopening(t *testing.T) {
 }
 
 func TestSQLiteSettings(t *testing.T) {
-	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	for _, c := range []struct {
 		db           *sql.DB
 		pragma, want string
 	}{
-		{log.writer, "journal_mode", "wal"}, {log.writer, "synchronous", "2"}, {log.writer, "foreign_keys", "1"},
-		{log.writer, "busy_timeout", "5000"}, {log.readers, "query_only", "1"}, {log.readers, "busy_timeout", "5000"},
+		{db.writer, "journal_mode", "wal"}, {db.writer, "synchronous", "2"}, {db.writer, "foreign_keys", "1"},
+		{db.writer, "busy_timeout", "5000"}, {db.readers, "query_only", "1"}, {db.readers, "busy_timeout", "5000"},
 	} {
 		var got string
 		storetest.OK(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))
@@ -114,17 +114,17 @@ func TestSQLiteSettings(t *testing.T) {
 // The wait for the one writer ends with the caller's patience, and then nothing was written.
 func TestSQLiteWaitForTheWriter(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	in := f.Intent(1)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
 	go func() {
-		done <- log.Write(context.Background(), func(sqldb.Tx) error { close(entered); <-leave; return nil })
+		done <- db.Write(context.Background(), func(sqldb.Tx) error { close(entered); <-leave; return nil })
 	}()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := make(chan error)
-	go func() { _, err := log.Begin(ctx, in); waiting <- err }()
+	go func() { _, err := db.Begin(ctx, in); waiting <- err }()
 	cancel()
 	err := <-waiting
 	storetest.Certain(t, err)
@@ -138,8 +138,8 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 // the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.Engine.(*DB)
-	err := log.Write(t.Context(), func(q sqldb.Tx) error {
+	db := f.Engine.(*DB)
+	err := db.Write(t.Context(), func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
 CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
@@ -148,7 +148,7 @@ INSERT INTO b VALUES (1)`)
 	storetest.Certain(t, err)
 	f.Admit(t, f.Intent(1))
 
-	err = log.Write(t.Context(), func(q sqldb.Tx) error {
+	err = db.Write(t.Context(), func(q sqldb.Tx) error {
 		return errors.Join(q.ExecAll(nil, `DELETE FROM sends`), errors.New("no"))
 	})
 	storetest.Certain(t, err)
@@ -173,7 +173,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 		}, 1, []error{refused, refused, refused, refused}},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+			db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 			leave, seen, used := make(chan struct{}), []int{}, map[any]bool{}
 			insert := func(q sqldb.Tx) error {
 				used[q.Conn.(liteConn).q] = true
@@ -181,13 +181,13 @@ func TestSQLiteSharesCommits(t *testing.T) {
 				seen = append(seen, rows...)
 				return errors.Join(err, q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (x'00')`))
 			}
-			go func() { _ = log.Write(t.Context(), func(q sqldb.Tx) error { <-leave; return insert(q) }) }()
+			go func() { _ = db.Write(t.Context(), func(q sqldb.Tx) error { <-leave; return insert(q) }) }()
 			synctest.Wait()
 			got := make([]error, len(c.want))
 			var all sync.WaitGroup
 			for i := range got {
 				all.Go(func() {
-					got[i] = log.Write(t.Context(), func(q sqldb.Tx) error {
+					got[i] = db.Write(t.Context(), func(q sqldb.Tx) error {
 						err := insert(q)
 						if i == 2 && err == nil {
 							err = c.third(q)
@@ -207,7 +207,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			}
 			storetest.Equal(t, name+": transactions", len(used), 2)
 			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
-			rows := storetest.Must(sqldb.ReadAll(t.Context(), &log.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
 			storetest.Equal(t, name+": rows", rows[0], c.rows)
 		})
 	}
@@ -216,7 +216,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 // No query of the flow reads a whole table.
 func TestSQLitePlans(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	in := f.Intent(1)
 	who := in.Send.Recipient
 	filter := func(f store.Filter) string {
@@ -242,20 +242,20 @@ func TestSQLitePlans(t *testing.T) {
 		"expired":   {sqldb.SQLite.ExpiredSQL(), "verifications_expires"},
 		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {
-		plan := sqlitePlan(t, log, c.query)
+		plan := sqlitePlan(t, db, c.query)
 		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") { // that merges two
 			t.Errorf("%s: %s", name, plan)
 		}
 	}
 }
 
-func sqlitePlan(t *testing.T, log *DB, query string) string {
+func sqlitePlan(t *testing.T, db *DB, query string) string {
 	t.Helper()
 	var args []any
 	for _, name := range regexp.MustCompile(`@\w+`).FindAllString(query, -1) {
 		args = append(args, sql.Named(name[1:], nil))
 	}
-	rows := storetest.Must(log.writer.Query("EXPLAIN QUERY PLAN "+query, args...))(t)
+	rows := storetest.Must(db.writer.Query("EXPLAIN QUERY PLAN "+query, args...))(t)
 	defer rows.Close()
 	var plan []string
 	for rows.Next() {
@@ -269,7 +269,7 @@ func sqlitePlan(t *testing.T, log *DB, query string) string {
 
 func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	f := newSQLiteFixture(t)
-	log := f.Engine.(*DB)
+	db := f.Engine.(*DB)
 	a := f.Act()
 	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
@@ -281,11 +281,11 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		if strings.Contains(statement, "ON CONFLICT") {
 			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1) // else it is taken for a join
 		}
-		_, err := log.writer.Exec(statement)
+		_, err := db.writer.Exec(statement)
 		t.Logf("%s: %v", statement, err)
 		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	}
-	storetest.Must(log.writer.Exec(`UPDATE audit_recipients SET masked = '•••', recipient = NULL`))(t)
+	storetest.Must(db.writer.Exec(`UPDATE audit_recipients SET masked = '•••', recipient = NULL`))(t)
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// contract is what every database must do, by group. A case is named after its function, and gets an empty log.
+// contract is what every database must do, by group. A case is named after its function, and gets an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
 	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},

@@ -58,8 +58,8 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	for range changes {
 		acts = append(acts, f.Act())
 	}
-	f.atOnce(t, len(changes), func(log *sqldb.DB, i int) (bool, error) {
-		return true, log.ChangeAccount(t.Context(), "mei", changes[i], acts[i])
+	f.atOnce(t, len(changes), func(db *sqldb.DB, i int) (bool, error) {
+		return true, db.ChangeAccount(t.Context(), "mei", changes[i], acts[i])
 	})
 	Equal(t, "after all", Must(f.Account(t.Context(), "mei"))(t), want)
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1+len(changes))
@@ -267,10 +267,10 @@ func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 	for i := range acts {
 		acts[i] = f.Act()
 	}
-	Equal(t, "steps", f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
-		return log.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
+	Equal(t, "steps", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
+		return db.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
 	}), 1)
-	Equal(t, "codes", f.atOnce(t, 8, func(log *sqldb.DB, i int) (bool, error) {
-		return log.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])
+	Equal(t, "codes", f.atOnce(t, 8, func(db *sqldb.DB, i int) (bool, error) {
+		return db.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])
 	}), 1)
 }

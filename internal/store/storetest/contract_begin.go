@@ -37,7 +37,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
 		DueAt: f.Now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
 	}
-	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.LogClock})
+	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.DatabaseClock})
 	Equal(t, "row", f.Row(t, s.ID), s)
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)

@@ -14,8 +14,8 @@ import (
 
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, _ int) (bool, error) {
-		got, err := log.Check(t.Context(), Wrong(v.ID))
+	Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, _ int) (bool, error) {
+		got, err := db.Check(t.Context(), Wrong(v.ID))
 		if !got.Counted && got.Verification.Attempts != 5 {
 			t.Errorf("not counted, but told of %d attempts", got.Verification.Attempts)
 		}
@@ -67,12 +67,12 @@ func (f *Fixture) approve(t *testing.T, id string) {
 
 func cancelOrApprove(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "ends", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
+	Equal(t, "ends", f.atOnce(t, 50, func(db *sqldb.DB, i int) (bool, error) {
 		if i%4 > 1 {
-			got, err := log.Check(t.Context(), Right(v.ID))
+			got, err := db.Check(t.Context(), Right(v.ID))
 			return got.Approved, err
 		}
-		return log.Cancel(t.Context(), v.ID)
+		return db.Cancel(t.Context(), v.ID)
 	}), 1)
 	got := f.Code(t, v.ID)
 	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
@@ -97,8 +97,8 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 	f.approve(t, other.ID)
 	f.Pass(time.Second)
 	var winner atomic.Int32
-	Equal(t, "redeemed", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
-		won, err := log.Redeem(t.Context(), v.ID, []byte{byte(i + 1)})
+	Equal(t, "redeemed", f.atOnce(t, 50, func(db *sqldb.DB, i int) (bool, error) {
+		won, err := db.Redeem(t.Context(), v.ID, []byte{byte(i + 1)})
 		if won {
 			winner.Store(int32(i + 1))
 		}
@@ -286,8 +286,8 @@ func failuresAtOnce(t *testing.T, f *Fixture) {
 	for range 10 {
 		codes = append(codes, f.Admit(t, f.Intent(1)).Verification)
 	}
-	Equal(t, "counted", f.atOnce(t, 100, func(log *sqldb.DB, i int) (bool, error) {
-		got, err := log.Check(t.Context(), Wrong(codes[i%10].ID))
+	Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, i int) (bool, error) {
+		got, err := db.Check(t.Context(), Wrong(codes[i%10].ID))
 		return got.Counted, err
 	}), gate.FailureLimit)
 }

@@ -84,7 +84,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 		Equal(t, "all", len(all), n)
 		if n == 3 {
 			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Clock: store.LogClock,
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Clock: store.DatabaseClock,
 				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
 			})
 		}
@@ -138,14 +138,14 @@ func countingSends(t *testing.T, f *Fixture) {
 		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
 			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
 	}
-	second := is(other, other.LoggedAt, store.LogClock)
+	second := is(other, other.LoggedAt, store.DatabaseClock)
 	for _, c := range []struct {
 		clock  string
 		within time.Duration
 		want   []store.CountedSend
 	}{
 		{"redis", time.Hour, []store.CountedSend{is(old, Epoch.Add(-time.Hour), "redis"), second}},
-		{"unknown", time.Hour, []store.CountedSend{is(old, old.LoggedAt, store.LogClock), second}},
+		{"unknown", time.Hour, []store.CountedSend{is(old, old.LoggedAt, store.DatabaseClock), second}},
 		{"redis", time.Second, []store.CountedSend{second}},
 	} {
 		var got []store.CountedSend

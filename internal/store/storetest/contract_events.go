@@ -29,7 +29,7 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	}
 	events, now := Must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
 	if len(events) > 0 {
-		Equal(t, "the log's clock", now, f.Now)
+		Equal(t, "the database's clock", now, f.Now)
 	}
 	return events
 }
@@ -102,8 +102,8 @@ func eventShares(t *testing.T, f *Fixture) {
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.AdmitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
 	f.EndAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
-	eachOnce(t, f, 60, func(log *sqldb.DB) (ids []uuid.UUID, err error) {
-		events, _, err := log.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
+	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
+		events, _, err := db.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})
 }
@@ -117,8 +117,8 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	for range 5 {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
-	tell := func(log *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
-		return Must2(log.TellExpired(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
+	tell := func(db *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
+		return Must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
 			return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
 		}))(t)
 	}

@@ -154,8 +154,8 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 func takenOnce(t *testing.T, f *Fixture) {
 	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
-	eachOnce(t, f, 100, func(log *sqldb.DB) (ids []uuid.UUID, err error) {
-		work, err := log.TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
+	eachOnce(t, f, 100, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
+		work, err := db.TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
 		for _, w := range work {
 			ids = append(ids, w.Send.ID)
 			if w.Send.Attempt != 2 || w.Verification.ID != w.Send.VerificationID {
@@ -268,8 +268,8 @@ func claimsAtOnce(t *testing.T, f *Fixture) {
 			claims[i] = claim(1, f.Intent(1))
 		}
 		first := f.Serial == 50
-		Equal(t, "held", f.atOnce(t, 50, func(log *sqldb.DB, i int) (bool, error) {
-			got, err := log.Claim(t.Context(), claims[i])
+		Equal(t, "held", f.atOnce(t, 50, func(db *sqldb.DB, i int) (bool, error) {
+			got, err := db.Claim(t.Context(), claims[i])
 			if first && got.State == store.ClaimHeld && got.SendID != claims[i].SendID {
 				t.Error("held with another's send")
 			}

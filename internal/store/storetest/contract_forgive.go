@@ -48,7 +48,7 @@ func forgives(t *testing.T, f *Fixture) {
 	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections
 	Equal(t, "rejected", len(failed), 0)
 	none := func(c store.CountedSend) error { t.Errorf("%v still counts", c); return nil }
-	OK(t, f.CountedSends(t.Context(), store.LogClock, 24*time.Hour, none))
+	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, 24*time.Hour, none))
 	OK(t, f.AllRejected(t.Context(), 24*time.Hour, none))
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
@@ -185,7 +185,7 @@ func forgets(t *testing.T, f *Fixture) {
 	Equal(t, "the new row", f.Row(t, back.Send.ID), back.Send)
 	Equal(t, "the old verification", f.Code(t, old.Verification.ID).Recipient, recipient.Hash{})
 	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
-	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24*time.Hour, store.LogClock, time.Time{})
+	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24*time.Hour, store.DatabaseClock, time.Time{})
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
 	f.erase(t, 1, time.Hour) // again, of what came since
@@ -286,8 +286,8 @@ func expiresAtOnce(t *testing.T, f *Fixture) {
 	var gone atomic.Int32
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {
 		before = gone.Load()
-		f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
-			expired, err := log.Expire(t.Context(), time.Hour, 3)
+		f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
+			expired, err := db.Expire(t.Context(), time.Hour, 3)
 			gone.Add(int32(expired.Rows))
 			return true, err
 		})

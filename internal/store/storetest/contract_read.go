@@ -51,7 +51,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "row", f.Row(t, a.ID), want)
 	row := f.Row(t, b.ID)
-	Equal(t, "row of the log's instant", []any{row.Clock, row.TakenAt, row.Count}, []any{store.LogClock, first, 1})
+	Equal(t, "row of the database's instant", []any{row.Clock, row.TakenAt, row.Count}, []any{store.DatabaseClock, first, 1})
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
 }
 
@@ -92,8 +92,8 @@ func manyRefusals(t *testing.T, f *Fixture) {
 	for i := range rows {
 		rows[i] = f.Refusal(i, nil)
 	}
-	f.atOnce(t, 6, func(log *sqldb.DB, i int) (bool, error) {
-		return true, log.Refused(t.Context(), append(slices.Clone(rows[i*40:]), rows[:i*40]...))
+	f.atOnce(t, 6, func(db *sqldb.DB, i int) (bool, error) {
+		return true, db.Refused(t.Context(), append(slices.Clone(rows[i*40:]), rows[:i*40]...))
 	})
 	all := f.All(t)
 	Equal(t, "rows", len(all), 250)
@@ -204,7 +204,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 		"Ping":     func() error { return f.Ping(t.Context()) },
 	} {
 		if err := call(); !errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Uncertain) {
-			t.Errorf("%s on a closed log: %v", name, err)
+			t.Errorf("%s on a closed database: %v", name, err)
 		}
 	}
 }

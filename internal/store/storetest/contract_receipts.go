@@ -125,8 +125,8 @@ func duePollsShared(t *testing.T, f *Fixture) {
 	f.Pass(11 * time.Second)
 	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
 	f.Pass(39 * time.Second)
-	eachOnce(t, f, 40, func(log *sqldb.DB) (ids []string, err error) {
-		list, err := log.DuePolls(t.Context(), 3)
+	eachOnce(t, f, 40, func(db *sqldb.DB) (ids []string, err error) {
+		list, err := db.DuePolls(t.Context(), 3)
 		for _, p := range list {
 			ids = append(ids, p.ID)
 		}
@@ -173,8 +173,8 @@ func providerEvents(t *testing.T, f *Fixture) {
 func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := store.ProviderEventKinds[1:]
-	Equal(t, "recorded", f.atOnce(t, 24, func(log *sqldb.DB, i int) (bool, error) {
-		return log.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
+	Equal(t, "recorded", f.atOnce(t, 24, func(db *sqldb.DB, i int) (bool, error) {
+		return db.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))
 	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)

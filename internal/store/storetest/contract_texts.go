@@ -216,8 +216,8 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	}
 	f.Pass(10 * time.Minute)
 	var n atomic.Int32
-	f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
-		started, err := log.PausePrefixes(t.Context(), watching)
+	f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
+		started, err := db.PausePrefixes(t.Context(), watching)
 		n.Add(int32(len(started)))
 		return true, err
 	})
@@ -254,8 +254,8 @@ func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
 		return Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
 	}
-	Equal(t, "turns", f.atOnce(t, 8, func(log *sqldb.DB, _ int) (bool, error) {
-		return log.AcquireLease(t.Context(), "work", time.Minute)
+	Equal(t, "turns", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
+		return db.AcquireLease(t.Context(), "work", time.Minute)
 	}), 1)
 	Equal(t, "another work", take(0, "other"), true)
 	f.Pass(time.Minute - time.Microsecond)
@@ -323,8 +323,8 @@ func spendPeriods(t *testing.T, f *Fixture) {
 
 // Many at once, over two replicas and two accounts each: exactly as many as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
-	Equal(t, "let in", f.atOnce(t, 60, func(log *sqldb.DB, n int) (bool, error) {
-		spent, _, err := log.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
+	Equal(t, "let in", f.atOnce(t, 60, func(db *sqldb.DB, n int) (bool, error) {
+		spent, _, err := db.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
 		return len(spent) > 0, err
 	}), 14)
 	spent, _ := f.spend(t, charge("all", 0, 100))

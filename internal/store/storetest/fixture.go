@@ -174,8 +174,8 @@ func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent)
 		intents[i] = intent(i)
 	}
 	begun = make([]store.Begun, n)
-	return begun, f.atOnce(t, n, func(log *sqldb.DB, i int) (did bool, err error) {
-		begun[i], err = log.Begin(t.Context(), intents[i])
+	return begun, f.atOnce(t, n, func(db *sqldb.DB, i int) (did bool, err error) {
+		begun[i], err = db.Begin(t.Context(), intents[i])
 		return begun[i].Admitted, err
 	})
 }
@@ -196,7 +196,7 @@ func (f *Fixture) EndAll(t *testing.T, sends []store.Begun, outcome func(i int) 
 		outcomes[i] = outcome(i)
 		outcomes[i].Held = Held(sends[i].Send.ID, 1)
 	}
-	Equal(t, "finished", f.atOnce(t, len(sends), func(log *sqldb.DB, i int) (bool, error) { return log.Finish(t.Context(), outcomes[i]) }),
+	Equal(t, "finished", f.atOnce(t, len(sends), func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
 		len(sends))
 }
 
@@ -312,7 +312,7 @@ func Together(n int, f func(i int)) {
 }
 
 // atOnce makes n calls at once, in turn of the database and of its replica, and returns how many said yes.
-func (f *Fixture) atOnce(t *testing.T, n int, call func(log *sqldb.DB, i int) (bool, error)) int {
+func (f *Fixture) atOnce(t *testing.T, n int, call func(db *sqldb.DB, i int) (bool, error)) int {
 	t.Helper()
 	var yes atomic.Int32
 	Together(n, func(i int) {
@@ -328,7 +328,7 @@ func (f *Fixture) atOnce(t *testing.T, n int, call func(log *sqldb.DB, i int) (b
 }
 
 // eachOnce has eight callers take what there is, and ends the test unless each of so many was taken, and by one.
-func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(log *sqldb.DB) ([]K, error)) {
+func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sqldb.DB) ([]K, error)) {
 	t.Helper()
 	var mu sync.Mutex
 	taken := map[K]int{}
@@ -376,7 +376,7 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store
 }
 
 // TempFile is a path for a database that goes with the test.
-func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "log.db") }
+func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") }
 
 // Count counts the rows by the replica.
 func (f *Fixture) Count(t *testing.T) int {

@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-var gateSteps = flag.Int("store.steps", 1200, "steps of the gates' random schedule, on each log")
+var gateSteps = flag.Int("store.steps", 1200, "steps of the gates' random schedule, on each database")
 
 // RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and what quota.Evaluate makes of its
 // refusals.
@@ -99,9 +99,9 @@ func (s *gateSchedule) randomIntent() store.Intent {
 	if s.dice(3) == 0 {
 		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
 	}
-	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.LogClock,
-		store.LogClock}[s.dice(10)]
-	if in.Send.Clock != store.LogClock {
+	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.DatabaseClock,
+		store.DatabaseClock}[s.dice(10)]
+	if in.Send.Clock != store.DatabaseClock {
 		in.Send.TakenAt = s.limiter
 	}
 	if in.Send.Clock == "other" {
@@ -161,13 +161,13 @@ const oneSecond = time.Second
 // elapsed is the time that has passed since a send: what the limiter's clock says, unless the database's differs by more than a
 // second. Sends of another clock are known by the database's alone.
 func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
-	byLog := now.Sub(s.logged)
-	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.LogClock {
-		return byLog
+	byDatabase := now.Sub(s.logged)
+	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.DatabaseClock {
+		return byDatabase
 	}
 	byLimiter := in.Send.TakenAt.Sub(s.intent.Send.TakenAt)
-	if byLimiter-byLog > oneSecond || byLog-byLimiter > oneSecond {
-		return byLog
+	if byLimiter-byDatabase > oneSecond || byDatabase-byLimiter > oneSecond {
+		return byDatabase
 	}
 	return byLimiter
 }
@@ -180,7 +180,7 @@ func hourInIndia(limit int) quota.Rule {
 // at is the limiter's time, where it is not more than a second ahead of the database's.
 func (g *naiveGate) at(in store.Intent, now time.Time) time.Time {
 	switch {
-	case in.Send.Clock == store.LogClock:
+	case in.Send.Clock == store.DatabaseClock:
 		return now
 	case in.Send.TakenAt.Sub(now) > oneSecond:
 		return now.Add(oneSecond)

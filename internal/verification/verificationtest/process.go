@@ -30,12 +30,12 @@ type Settings struct {
 	Receipts outbox.Receipts // nil: no carrier is asked
 }
 
-// Log is the database as all parts of a process need it.
-type Log interface {
+// Database is the database as all parts of a process need it.
+type Database interface {
 	verification.Store
 	outbox.Store
-	gates.Log
-	refusals.Log
+	gates.Database
+	refusals.Database
 	jobs.Store
 	support.Store
 	reports.ReceiptStore
@@ -58,7 +58,7 @@ type Texts interface {
 // Parts are what a process works with.
 type Parts struct {
 	Limiter gates.Limiter
-	Log     Log
+	DB      Database
 	Mails   Mails
 	Sender  outbox.Sender
 	Texts   Texts          // with Carrier
@@ -73,14 +73,14 @@ type Parts struct {
 // Process is the use cases with all that works beside them.
 type Process struct {
 	*verification.Service
-	Desk      *support.Desk
-	Rebuilder *gates.Gate
-	Queue     *outbox.Outbox
-	Receipts  *reports.Receipts
-	Providers *reports.Providers
-	Log       *jobs.Maintenance
-	Table     []jobs.Job
-	tick      time.Duration
+	Desk        *support.Desk
+	Rebuilder   *gates.Gates
+	Queue       *outbox.Outbox
+	Receipts    *reports.Receipts
+	Providers   *reports.Providers
+	Maintenance *jobs.Maintenance
+	Table       []jobs.Job
+	tick        time.Duration
 }
 
 // New puts a process together. Nothing runs in the background until Run.
@@ -92,35 +92,35 @@ func New(s Settings, p Parts) *Process {
 		p.Notify = func() {}
 	}
 	in := policy.NewInForce(withChecks(s.Set), p.Now)
-	gate := gates.New(p.Limiter, p.Log, in, p.Now, p.Logger)
-	refused := refusals.New(p.Log, p.Now, p.Logger)
+	both := gates.New(p.Limiter, p.DB, in, p.Now, p.Logger)
+	refused := refusals.New(p.DB, p.Now, p.Logger)
 	ids := &store.IDs{}
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	queue := outbox.New(s.Config, outbox.Parts{
-		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
+		Store: p.DB, Limiter: both, Policy: in, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: s.Receipts, Observer: &Observed{}, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
-	gate.RefundLater = queue.RefundLater
+	both.RefundLater = queue.RefundLater
 	codes := verification.Parts{
-		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
+		Store: p.DB, Gates: both, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
 		Observer: &Observed{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
 	teller := policy.Teller{Policy: in, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: p.Notify}
 	desk := support.Parts{
-		Teller: teller, Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+		Teller: teller, Store: p.DB, Limiter: both, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
 		codes.Texts, desk.Texts = p.Texts, p.Texts
 	}
 	o := &Process{
-		Service: verification.New(codes), Rebuilder: gate, Queue: queue, tick: s.Tick,
-		Receipts:  &reports.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger},
-		Providers: &reports.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Teller: teller, Logger: p.Logger},
-		Log:       &jobs.Maintenance{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Teller: teller, Logger: p.Logger},
+		Service: verification.New(codes), Rebuilder: both, Queue: queue, tick: s.Tick,
+		Receipts:    &reports.Receipts{Store: p.DB, Carriers: s.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger},
+		Providers:   &reports.Providers{Store: p.DB, Policy: in, Vault: s.Vault, Teller: teller, Logger: p.Logger},
+		Maintenance: &jobs.Maintenance{Store: p.DB, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Teller: teller, Logger: p.Logger},
 	}
 	desk.Codes = o.Service
 	o.Desk = support.New(desk)
-	o.Table = append(o.Log.Table(),
+	o.Table = append(o.Maintenance.Table(),
 		jobs.Job{Name: "refusals", Run: jobs.Func(refused.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Run: jobs.Func(o.LogAlarms)},
 	)
@@ -169,4 +169,4 @@ type Observer interface {
 }
 
 // Observe changes the observer of all parts.
-func (p *Process) Observe(o Observer) { p.Observer, p.Queue.Observer, p.Log.Observer = o, o, o }
+func (p *Process) Observe(o Observer) { p.Observer, p.Queue.Observer, p.Maintenance.Observer = o, o, o }

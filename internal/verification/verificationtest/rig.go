@@ -138,12 +138,12 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
 
 // ReplicaOn returns another process over the same limiter.
-func (r *Rig) ReplicaOn(log Log, sender outbox.Sender, c outbox.Carrier) *Service {
+func (r *Rig) ReplicaOn(db Database, sender outbox.Sender, c outbox.Carrier) *Service {
 	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	r.NoError(err)
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, Parts{
-		Limiter: limiter, Log: log, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
+		Limiter: limiter, DB: db, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
 		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})}
 }

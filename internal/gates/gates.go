@@ -1,5 +1,5 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the database, which counts every send of a
-// recipient. Gate decides in the limiter, tells what the database counts, writes to the limiter what that lacks, and decides without the
+// recipient. Gates decides in the limiter, tells what the database counts, writes to the limiter what that lacks, and decides without the
 // limiter while that is unavailable.
 //
 // It stands between package verification (and outbox, for refunds) and package quota. The database's own decision is in store.Begin.
@@ -32,8 +32,8 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Log reads the events of recipients. Implementation: sqldb.DB.
-type Log interface {
+// Database reads the events of recipients. Implementation: sqldb.DB.
+type Database interface {
 	Look(ctx context.Context, l gate.Look) (gate.History, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
@@ -52,15 +52,15 @@ const (
 // TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest changes it, before anything runs.
 var TakeTimeout = 2 * time.Second
 
-// Gate decides sends and other events. While the limiter is unavailable, the database decides the recipient's rules alone, exactly; this
+// Gates decides sends and other events. While the limiter is unavailable, the database decides the recipient's rules alone, exactly; this
 // process decides the other scopes, from all events that it admitted. Safe for concurrent use.
-type Gate struct {
+type Gates struct {
 	// RefundLater refunds an event that was refused and that the limiter may have counted, when it is back. Set it before the first call.
 	RefundLater func(id string, buckets map[quota.Scope]string)
 
 	shared Limiter
 	local  *quota.Memory // in this process; decides scopes that the database does not, while shared is away. nil if shared is in process
-	log    Log
+	db     Database
 	policy *policy.InForce
 	now    func() time.Time
 	logger *slog.Logger
@@ -78,22 +78,22 @@ type Gate struct {
 
 // Rebuilds returns how many histories of the database were written to the limiter since the start because it had lost events, although it
 // answered every call.
-func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
+func (g *Gates) Rebuilds() int64 { return g.rebuilds.Load() }
 
 // countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within the last forgivenFor: then the limiter
 // may lack what it was not told.
-func (g *Gate) countRebuild() {
+func (g *Gates) countRebuild() {
 	if g.now().Add(-forgivenFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
 	}
 }
 
-// New makes a gate from a limiter and a database.
-func New(shared Limiter, log Log, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gate {
-	g := &Gate{shared: shared, log: log, policy: p, now: now, logger: logger, clocks: newClocks(now),
+// New makes the gates of a limiter and a database.
+func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
+	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
 		rows: newRows(), RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
-		g.local = quota.NewBoundedMemory(now, store.LogClock, localBuckets)
+		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, localBuckets)
 	}
 	return g
 }
@@ -104,13 +104,13 @@ type outage struct {
 	sends atomic.Int64 // decided without the limiter since the outage began
 }
 
-func (g *Gate) logOutage(err error) {
+func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
 		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err)
 	}
 }
 
-func (g *Gate) logRecovery() {
+func (g *Gates) logRecovery() {
 	if g.outage.lasts.CompareAndSwap(true, false) {
 		g.logger.Info("limiter available again", "sends_decided_by_database", g.outage.sends.Swap(0))
 	}
@@ -125,7 +125,7 @@ type decider func(context.Context, quota.Request) (quota.Decision, error)
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. refundable:
 // an event that is refused after all may be refunded. Errors: errAway if the limiter was not called or did not answer, in which case it may
 // have counted the event; others as call returns them.
-func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider, refundable bool) (quota.Decision, error) {
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider, refundable bool) (quota.Decision, error) {
 	asked := g.now()
 	began := asked.UnixMicro()
 	if began < g.awayUntil.Load() {
@@ -154,7 +154,7 @@ func (g *Gate) callLimiter(ctx context.Context, r quota.Request, call decider, r
 // confirm counts in this process what the limiter admitted. After an outage the limiter lacks the events that this process admitted alone;
 // so while they may count, this process decides too. The states are then the stricter ones of both, and an event that this process
 // refuses is refunded in the limiter. Error: quota.ErrRefunded.
-func (g *Gate) confirm(ctx context.Context, r quota.Request, d quota.Decision, refundable bool) (quota.Decision, error) {
+func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision, refundable bool) (quota.Decision, error) {
 	own, decides, err := g.countHere(ctx, r, d.Admitted)
 	if err != nil || !decides {
 		return d, err
@@ -169,7 +169,7 @@ func (g *Gate) confirm(ctx context.Context, r quota.Request, d quota.Decision, r
 }
 
 // countHere counts an admitted event in this process. decides: this process decided as well, and own is its decision.
-func (g *Gate) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool, err error) {
+func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool, err error) {
 	if g.local == nil {
 		return own, false, nil
 	}
@@ -197,7 +197,7 @@ func (g *Gate) countHere(ctx context.Context, r quota.Request, admitted bool) (o
 
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
 // limiter fails, the event is refunded later, and the states stay as they are.
-func (g *Gate) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
+func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
 	err := g.shared.Refund(ctx, r.ID, policy.CountedBuckets(r.Buckets)...)
 	if err != nil {
 		g.RefundLater(r.ID, r.Buckets)
@@ -210,7 +210,7 @@ func (g *Gate) refundRefused(ctx context.Context, r quota.Request, states []quot
 }
 
 // takeAlone decides an event in this process.
-func (g *Gate) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
+func (g *Gates) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
 	d, err := g.local.Take(ctx, r)
@@ -223,7 +223,7 @@ func (g *Gate) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, 
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the database
 // does not; the decision then has the database's clock, so that Begin uses the database's own time. Of a refused send nothing stays
 // counted.
-func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
+func (g *Gates) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errAway) {
 		return d, err
@@ -231,7 +231,7 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 	g.outage.sends.Add(1)
 	own := r
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: g.now(), Clock: store.LogClock}, nil
+		return quota.Decision{Admitted: true, At: g.now(), Clock: store.DatabaseClock}, nil
 	}
 	d, err = g.takeAlone(ctx, own)
 	if err != nil || d.Admitted {
@@ -244,7 +244,7 @@ func (g *Gate) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) 
 
 // TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It
 // is for events that are not in the database. Without rules it admits the event and counts nothing.
-func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
+func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil
 	}
@@ -262,7 +262,7 @@ func (g *Gate) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decisi
 }
 
 // PeekOrLocal is TakeOrLocal without counting. It needs rules.
-func (g *Gate) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
+func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errAway) {
 		return d, false, err
 	}
