@@ -80,7 +80,7 @@ lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulnche
 	$(LESS_GC) go run $(STATICCHECK) ./...
 	tools/outside/outside.sh
 
-bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; some seven minutes (BENCH_ROUNDS=5 BENCH_CPUS=0,1)
+bench: ## what requests cost over HTTP, sends beside floors, into docs/PERFORMANCE.md and tools/bench/RESULTS.md; fails if a goal is missed; some eight minutes (BENCH_ROUNDS=5 BENCH_CPUS=0,1)
 	$(BENCH)
 
 bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room

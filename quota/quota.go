@@ -33,14 +33,15 @@ const (
 	Country   Scope = "country"   // one country of phone numbers
 	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
-	Failures  Scope = "failures"  // sends to one mailbox or phone that failed for good; see Counted
+	Failures  Scope = "failures"  // sends to one mailbox or phone that failed since its address takes no messages; see Counted
 
-	FailedChecks Scope = "checks" // failed checks, that is wrong codes; see Counted
+	FailedChecks Scope = "checks"  // failed checks, that is wrong codes; see Counted
+	Backoff      Scope = "backoff" // sends to one mailbox or phone that failed for another reason than its address; see Counted
 )
 
-// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures and FailedChecks: their rules decide
-// like all others, but their events are added by Record, after something failed.
-func (s Scope) Counted() bool { return s != Failures && s != FailedChecks }
+// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures, FailedChecks and Backoff: their rules
+// decide like all others, but their events are added by Record, after something failed.
+func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
 // Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period (Per), or on the last Days dates.
 // Exactly one of the three is set.

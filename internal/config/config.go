@@ -120,7 +120,7 @@ type Reloadable struct {
 	Checks checkSettings `yaml:"checks"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker breakerSettings `yaml:"breaker"`
-	// A bound on browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
+	// A bound on unknown browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`

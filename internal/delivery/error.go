@@ -57,6 +57,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it did not say that.
 	Hold time.Duration
+	// BadNumber says that the carrier's code is about the number, which gets no text messages; for mails see NoMailbox.
+	BadNumber bool
 	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
 	Err error
 }

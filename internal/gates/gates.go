@@ -37,6 +37,7 @@ type Database interface {
 	Look(ctx context.Context, l gate.Look) (gate.History, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
+	FailedSends(ctx context.Context, q store.FailedQuery) ([]store.FailedSend, time.Time, error)
 	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
 

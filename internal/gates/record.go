@@ -32,17 +32,23 @@ func (g *Gates) UpdateEventTime(ctx context.Context, s policy.Subject, sendID st
 	}
 }
 
-// A send that a mail server or a carrier rejects for good, or that is not even tried, is refunded: a mistyped address costs nothing. So
-// that a bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the scope failures. The database
-// decides such a rule too, from its rows. The limiter gets each failure.
+// A send whose address takes no messages is refunded: a mistyped address costs nothing. So that a bad address cannot be tried for ever, such
+// sends count in a separate bucket, for rules of the scope failures. The database decides such a rule too, from its rows. The limiter gets
+// each failure.
 
-// RecordFailure adds a failed send to a bucket of the limiter. Its instant is on the clock of now, and is shifted to the limiter's clock,
-// so that it keeps its age. Without a rule on failures it does nothing.
+// RecordFailure adds a send whose address takes no messages to a bucket of the limiter. Its instant is on the clock of now. Without a rule
+// on failures it does nothing.
 func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
 	keep := g.policy.Get().FailureWindow()
 	if keep == 0 {
 		return nil
 	}
+	return g.recordAged(ctx, bucket, keep, e, now)
+}
+
+// recordAged adds an event, whose instant is on the clock of now, to a bucket of the limiter. The instant is shifted to the limiter's clock,
+// so that it keeps its age.
+func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duration, e quota.Event, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	clock, err := g.callLimiter(ctx, quota.Request{

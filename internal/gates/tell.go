@@ -66,17 +66,20 @@ func (g *Gates) peek(ctx context.Context, s policy.Subject) (Told, error) {
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
 	if errors.Is(err, errAway) {
-		return g.peekWithoutLimiter(ctx, s, buckets)
+		told, err := g.peekWithoutLimiter(ctx, s, buckets)
+		told.Decision = g.settleBackoff(ctx, s, told.Decision)
+		return told, err
 	}
 	if err != nil {
 		return Told{Decision: d}, err
 	}
-	return g.tellFromRows(ctx, s, d, false)
+	return g.tellFromRows(ctx, s, g.settleBackoff(ctx, s, d), false)
 }
 
 // Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the limiter's bucket was wrong and has been
 // rewritten: repeat the Take. repeated: d is of the repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
 func (g *Gates) Refused(ctx context.Context, s policy.Subject, d quota.Decision, repeated bool) (Told, error) {
+	d = g.settleBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
 		return Told{Decision: d}, nil
 	}

@@ -186,7 +186,7 @@ func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 // alarm logs and counts a new pause, so that an operator checks it.
 func (l *Maintenance) alarm(p store.PrefixPause) {
 	args := []any{
-		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),
+		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),
 		"pause", p.ID,
 	}
 	if p.Usual >= 0 {

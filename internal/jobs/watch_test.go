@@ -2,14 +2,17 @@ package jobs_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/jobs"
+	"sendcode/internal/policy"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
@@ -28,7 +31,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
-		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE sends=21 approved=0`)
+		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
 		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), seen.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
@@ -93,6 +96,41 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			r.Svc.Queue.Watch = watch
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60+n))), "sent")
 		}
+	})
+}
+
+// What strangers pump pauses strangers alone: secret keys go on. Who failed for the pause may try again as soon as it is lifted.
+func TestStrangersPauseStrangersAlone(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
+		byStranger := func(n int) verification.Ask {
+			a := vtest.TextTo(vtest.PumpedNumber(n))
+			a.Stranger = true
+			return a
+		}
+		for n := range 20 {
+			r.Send(byStranger(n))
+		}
+		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
+		r.Want("alarm", strings.Contains(r.Printed.String(), "country=DE class=unknown sends=20"), true)
+		for range policy.BackoffRule.Limit {
+			r.WantStatus(r.Send(byStranger(60)), "failed paused")
+		}
+		r.Want("strangers", r.Refuse(byStranger(60)).Quota.Violated(), "[backoff]")
+		for _, n := range []int{60, 61} {
+			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(n))), "sent")
+			r.WantStatus(r.Send(byStranger(61)), "failed paused")
+		}
+		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
+		r.WantLine("pauses", "1 unknown <nil>", len(list), list[0].Class, err)
+
+		for range policy.BackoffRule.Limit {
+			r.WantStatus(r.Send(byStranger(62)), "failed paused")
+		}
+		r.Want("strangers", r.Refuse(byStranger(62)).Quota.Violated(), "[backoff]")
+		_, err = r.Svc.Desk.LiftPrefix(r.Context(), list[0].ID, "ours, ticket 7", vtest.AuditEntry("prefix.lift"))
+		r.NoError(err)
+		r.Sleep(time.Second)
+		r.WantStatus(r.Send(byStranger(62)), "sent")
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 // Reasons of a send that failed or is unknown, as rows, responses and the console show them.
 const (
 	ReasonExpired    = "expired"               // the code's life ended before the message could go out
-	ReasonEnded      = "ended"                 // the verification was approved or canceled while the send waited
+	ReasonEnded      = store.ReasonEnded       // the verification was approved or canceled while the send waited
 	ReasonUnreadable = "unreadable"            // recipient or code can't be recovered: a key left the ring
 	ReasonTemplate   = delivery.ReasonTemplate // the message could not be rendered
 	ReasonNoAnswer   = "no_answer"             // no answer came after the whole message was transmitted
@@ -35,12 +35,15 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	if out, ends := o.beforeSending(set, w); ends {
 		return func() { o.finish(f, out) }
 	}
-	reason, err := o.stopReason(ctx, set, w.Send)
+	reason, err := o.stopReason(ctx, set, w)
 	switch {
 	case err != nil: // the database cannot say whether the prefix is paused
 		return func() { o.postpone(f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"}) }
 	case reason != "":
-		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}) }
+		bad := reason == store.ReasonSuppressed
+		return func() {
+			o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad})
+		}
 	}
 	message, out := o.compose(set, w)
 	if message == nil {
@@ -92,15 +95,16 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
 }
 
-// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose or prefix is paused. Empty: it
-// may go out. It reads the pauses of prefixes from the database at each attempt, since they change. Error: of the database.
-func (o *Outbox) stopReason(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
+// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose, or prefix for its class, is paused.
+// Empty: it may go out. It reads the pauses of prefixes from the database at each attempt, since they change. Error: of the database.
+func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
+	s := w.Send
 	if s.Suppression != uuid.Nil {
 		return store.ReasonSuppressed, nil
 	}
 	_, paused := set.Paused(s.Channel, s.Purpose)
 	if !paused {
-		paused, err = o.prefixPaused(ctx, s)
+		paused, err = o.prefixPaused(ctx, s, w.Verification.Class)
 	}
 	if paused {
 		return store.ReasonPaused, nil
@@ -108,13 +112,13 @@ func (o *Outbox) stopReason(ctx context.Context, set policy.Set, s store.Send) (
 	return "", err
 }
 
-func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
+func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Class) (bool, error) {
 	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix)
+	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix, class)
 	return paused, err
 }
 
@@ -160,7 +164,7 @@ func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Er
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
-		out.Reason = cmp.Or(fail.Reason, store.ReasonRejected)
+		out.Reason, out.BadAddress = cmp.Or(fail.Reason, store.ReasonRejected), fail.BadNumber || fail.NoMailbox()
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)

@@ -35,7 +35,7 @@ type Store interface {
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	Refunded(ctx context.Context, held store.Held) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	PrefixPaused(ctx context.Context, app, prefix string) (store.PrefixPause, bool, error)
+	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
 	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
@@ -49,6 +49,7 @@ type limiter interface {
 	RefundLocal(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
 	RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error
+	RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time)
 }
 
 // MailRenderer renders a mail. Implementation: message.Renderer.

@@ -6,6 +6,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // finish writes an outcome to the database, and repeats the write until it succeeds: without the outcome another process would send the
@@ -37,8 +38,13 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		_ = o.refundRow(context.Background(), r) // repeatRefunds repeats it
 	}
-	if out.Status == store.Failed && store.CountsAsRejected(out.Reason) {
+	switch {
+	case out.Status != store.Failed:
+	case out.BadAddress:
 		o.recordFailure(s)
+	case store.BacksOff(out.Reason):
+		o.Limiter.RecordBackoff(context.Background(), policy.BackoffBucket(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
+			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
 	}
 }
 

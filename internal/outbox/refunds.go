@@ -14,8 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// recordFailure counts a send that was rejected for good, or not even tried, in the limiter's bucket of failures: now, or after the
-// limiter is back.
+// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures: now, or after the limiter is back.
 func (o *Outbox) recordFailure(s store.Send) {
 	p := pendingSync{
 		id: string(s.ID[:]), buckets: []string{policy.FailuresBucket(s.App, s.Channel, s.Recipient)},

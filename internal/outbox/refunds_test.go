@@ -56,6 +56,10 @@ func (l *fakeLimiter) RecordFailure(_ context.Context, bucket string, e quota.Ev
 	return l.call("failure %s %s", bucket, e.ID)
 }
 
+func (l *fakeLimiter) RecordBackoff(_ context.Context, bucket string, e quota.Event, _ time.Time) {
+	_ = l.call("backoff %s %s", bucket, e.ID)
+}
+
 // fakeDatabase notes the calls that it gets.
 type fakeDatabase struct {
 	Store

@@ -44,7 +44,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 		if worst.Name == verification.CarrierRule {
 			return lead("EnoughCarrier")
 		}
-	case quota.Failures:
+	case quota.Failures, quota.Backoff:
 		return lead("EnoughFailures")
 	case quota.App, quota.Purpose, quota.Global, policy.Everything:
 		return lead("EnoughAll")

@@ -25,6 +25,11 @@ func FailuresBucket(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
+// BackoffBucket returns the bucket of BackoffRule: a recipient's sends by callers of a class, under all policies.
+func BackoffBucket(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
+	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
+}
+
 // AppChecksBucket returns the bucket of an app's failed checks.
 func AppChecksBucket(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
@@ -65,7 +70,7 @@ type Subject struct {
 	Recipient recipient.Hash
 	Area      Area
 	Purpose   Purpose
-	Stranger  bool // the request is of an unknown browser, or of a back end that acts for one
+	Class     store.Class // of the request
 }
 
 // DatabaseBucket returns the recipient's bucket in the database.
@@ -100,6 +105,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	switch scope {
 	case quota.Failures:
 		return s.Failures()
+	case quota.Backoff:
+		return BackoffBucket(s.App, s.Channel, s.Recipient, s.Class)
 	case Spellings:
 		if !s.Area.Mailbox.IsZero() {
 			return SpellingsBucket(s.App, s.Area.Mailbox)

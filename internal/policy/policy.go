@@ -45,7 +45,7 @@ type Set struct {
 	Blocks      Blocks        // recipients that get no codes
 	Checks      Checks        // bounds of failed checks
 	Breaker     quota.Rule    // bounds all sends together; zero: no bound
-	Spellings   quota.Rule    // bounds browsers' requests to all spellings of one mailbox; zero: no bound
+	Spellings   quota.Rule    // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
 	Pauses      []Pause       // channels and purposes that send nothing for now
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
 	Numbers     Numbers       // phone numbers to which codes are sent

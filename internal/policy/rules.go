@@ -25,11 +25,16 @@ const Everything quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those of its policy, each of browserRules
-// whose scope the policy does not limit, and, if configured, the rule that counts all spellings of one mailbox together and the breaker,
-// the rule on all sends. To a rule that takes the class for strangers, the limit is less by the rule's reserve; see IsStranger.
+// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those of WithLimits, each of browserRules
+// whose scope the policy does not limit, and, if configured, the breaker, the rule on all sends, and, for unknown browsers, the rule that
+// counts all spellings of one mailbox together. To a rule that takes the class for strangers, the limit is less by the rule's reserve; see
+// IsStranger.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
-	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, s.Spellings), class)
+	spellings := s.Spellings
+	if class != store.UnknownBrowser {
+		spellings = quota.Rule{}
+	}
+	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, spellings), class)
 	return p
 }
 
@@ -39,8 +44,10 @@ func IsStranger(class store.Class, scope quota.Scope) bool {
 	return class == store.UnknownBrowser || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// WithLimits returns the purpose with the limits of its policy for callers of a class to an app.
+// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits for callers of a class to an app. For
+// strangers a limit is less by the rule's reserve. For unknown browsers that of a rule on failures is half.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
+	p.Policy.Rules = withBackoff(forClass(p.Policy.Rules, class))
 	if class == store.SecretKey || len(p.Reserve) == 0 || p.BuiltIn && !s.Apps[app].ReachedByStrangers {
 		return p
 	}
@@ -58,7 +65,7 @@ func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 // networks, since the back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
 	if class == store.SecretKey {
-		p.Policy.Rules = s.withBreaker(p.Policy.Rules, class)
+		p.Policy.Rules = s.withBreaker(s.WithLimits(p, app, class).Policy.Rules, class)
 	} else {
 		p = s.ForBrowser(p, app, class)
 	}
@@ -75,6 +82,38 @@ func (p Purpose) Observing() Purpose {
 		p.Policy.Rules[i].Observe = true
 	}
 	return p
+}
+
+// BackoffName is the name of BackoffRule in answers.
+const BackoffName = "backoff"
+
+// BackoffRule bounds sends to one recipient that failed, and gave their place back, for a reason that is not its address: a pause, a
+// refusal of the mail server for what we are, a mistake in the settings. So a loop does not hammer a server that refuses us. It counts the
+// sends of one class of callers, so that strangers use up nobody else's; see gates.Gates.RecordBackoff for when it forgets.
+var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
+
+// withBackoff adds BackoffRule to rules of which one on failures is enforced.
+func withBackoff(rules []quota.Rule) []quota.Rule {
+	if FailureRule(rules).Limit == 0 {
+		return rules
+	}
+	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
+}
+
+// forClass returns the rules with half the limit of the rules on failures, but at least 1, for unknown browsers. All classes count in one
+// bucket, so the other half is for the others.
+func forClass(rules []quota.Rule, class store.Class) []quota.Rule {
+	ofFailures := func(r quota.Rule) bool { return r.Scope == quota.Failures }
+	if class != store.UnknownBrowser || !slices.ContainsFunc(rules, ofFailures) {
+		return rules
+	}
+	rules = slices.Clone(rules)
+	for i := range rules {
+		if ofFailures(rules[i]) {
+			rules[i].Limit = max(1, rules[i].Limit/2)
+		}
+	}
+	return rules
 }
 
 // withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a class.
@@ -159,12 +198,13 @@ func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 	})
 }
 
-// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so browsers could flood a mailbox
-// through them. So one rule for browsers counts all spellings of a mailbox together; see recipient.Hashes. Like all rules
-// for browsers, only the limiter decides it, together with the other rules.
+// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so strangers could flood a mailbox
+// through them. So one rule for unknown browsers counts all their requests to spellings of a mailbox together; see recipient.Hashes. Known
+// browsers and secret keys are neither refused by it nor counted in it. Like all rules for browsers, only the limiter decides it, together
+// with the other rules.
 
-// Spellings is the scope of the rule on spellings: it counts the requests by browsers of one app to all spellings of one mailbox, for all
-// purposes.
+// Spellings is the scope of the rule on spellings: it counts the requests by unknown browsers of one app to all spellings of one mailbox,
+// for all purposes.
 const Spellings quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.

@@ -133,7 +133,7 @@ func (r *Batch) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow
 
 // countsByRecipient reports whether rules of the scope count by recipient. A client must use up such a rule before it refuses.
 func countsByRecipient(scope quota.Scope) bool {
-	return scope == quota.Recipient || scope == quota.Failures
+	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
 // accepts reports whether refusals are still counted in the row: before its deadline, and after it while Count is not in the database.

@@ -46,8 +46,8 @@
 //
 // # What a failure means
 //
-// The verdicts of a table are [VerdictRejected] (the recipient), [VerdictOptedOut] (the person asked the carrier for no more: it also
-// suppresses the recipient), [VerdictLimited] (too many messages to this recipient: refused, with a hold, since trying again does not get
+// The verdicts of a table are [VerdictBadNumber] (the number gets no text messages: it counts for the rule on failures),
+// [VerdictRejected] (this message), [VerdictOptedOut] (the person asked the carrier for no more: it also suppresses the recipient), [VerdictLimited] (too many messages to this recipient: refused, with a hold, since trying again does not get
 // around it), [VerdictTemporary] (our account, template, sender or configuration: another carrier may do better) and [VerdictUnknown].
 //
 // Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every

@@ -267,17 +267,19 @@ func BasicAuth(user, password string) string {
 
 // Verdict is the meaning of a carrier's code for a message that was not accepted.
 type Verdict struct {
-	class  delivery.Class
-	reason string
-	hold   time.Duration
+	class     delivery.Class
+	reason    string
+	hold      time.Duration
+	badNumber bool
 }
 
 // The verdicts of the tables.
 var (
 	VerdictRejected  = Verdict{class: delivery.Rejected}
+	VerdictBadNumber = Verdict{class: delivery.Rejected, badNumber: true}
 	VerdictTemporary = Verdict{class: delivery.Temporary}
 	VerdictUnknown   = Verdict{class: delivery.Unknown}
-	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut}
+	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut, badNumber: true}
 )
 
 // VerdictLimited returns the verdict that the carrier takes no messages for this recipient until hold is over.
@@ -301,7 +303,7 @@ func ErrorByCode(a Response, code string, table map[string]Verdict) *Error {
 
 // ToError returns the error of a message with this verdict. A temporary one has the wait that the answer asks for.
 func (v Verdict) ToError(a Response, code string) *Error {
-	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold}
+	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = retryAfter(a.header)
 	}

@@ -3,6 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"time"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
 )
@@ -24,17 +27,45 @@ func LockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for good. ReasonPaused: the channel, the
-// purpose or the prefix was paused. Such sends, and those with ReasonSuppressed, are refunded. So that they are not unlimited, a rule
-// of its own counts them, over all purposes of a recipient; see Intent.Rejections.
+// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for good. ReasonOptedOut: the person told the
+// carrier to send nothing more. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the verification was
+// approved or canceled while the send waited.
+//
+// Failed sends are refunded. So that they are not unlimited, two rules count them, over all purposes of a recipient: those that say that
+// the address takes no messages (Outcome.BadAddress) count for a day, in the database; see Intent.Rejections. The others count for an
+// hour, in the limiter alone; see FailedSend.
 const (
 	ReasonRejected = "rejected"
+	ReasonOptedOut = "opted_out"
 	ReasonPaused   = "paused"
+	ReasonEnded    = "ended"
 )
 
-// CountsAsRejected reports whether the rule on rejected sends counts a send that failed for this reason.
+// CountsAsRejected reports whether a send that failed for this reason may say that the address takes no messages.
 func CountsAsRejected(reason string) bool {
-	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
+	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
+}
+
+// BacksOff reports whether a send that failed for this reason, and does not say that the address takes no messages, counts for an hour
+// among those of its class. Those that an administrator or the caller ended do not.
+func BacksOff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
+
+// FailedSend is a send for which BacksOff is true, of one class of callers.
+type FailedSend struct {
+	ID      uuid.UUID
+	EndedAt time.Time // on the database's clock
+	Purpose string
+	Paused  bool // a pause stopped it
+	Held    bool // a pause of its prefix, for its class, is in force now
+}
+
+// FailedQuery selects the FailedSends of a recipient that ended less than Within ago, and after the recipient's last sent message.
+type FailedQuery struct {
+	App       string
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	Class     Class
+	Within    time.Duration
 }
 
 // AsSend returns a send with the bucket's app, channel and recipient, for LockKey.

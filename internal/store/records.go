@@ -43,6 +43,9 @@ const (
 	UnknownBrowser Class = "unknown" // any other browser, or a back end that acts for one
 )
 
+// Name returns the name of the class in log lines, in the admin API and in keys of texts: secret, known or unknown.
+func (c Class) Name() string { return cmp.Or(string(c), "secret") }
+
 // Classes are all classes.
 var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 

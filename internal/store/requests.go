@@ -22,13 +22,23 @@ type Intent struct {
 	Send         Send           // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
 	Address      recipient.Hash // of the address as spelled; Begin looks for suppressions by it
 	Rules        []quota.Rule   // the rules on the recipient that Begin decides
-	Rejections   quota.Rule     // sliding-window rule on the recipient's rejected sends of all purposes; Limit 0: none
+	Rejections   quota.Rule     // sliding-window rule on the recipient's sends with BadAddress, of all purposes; Limit 0: none
 	Purposes     []string       // all purposes with the policy, including Send.Purpose; Rules count their sends together
 	Verification Verification   // opened if none can be joined; fields that Send has too are copied from Send
 	TTL          time.Duration  // life of a new verification
-	Join         string         // ID of the verification to resend; empty: the newest of the same holder, app, channel, recipient and purpose
+	Join         string         // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration  // a verification with less life left is not joined
 	Lease        time.Duration  // how long the first attempt holds the row
+}
+
+// HolderToJoin returns the holder of whose verifications with the same app, channel, recipient and purpose the newest is resent. It is
+// empty if the intent names one in Join, or if no holder knows the person: a browser holds none, and a back end's stranger has a new holder
+// each time.
+func (in Intent) HolderToJoin() string {
+	if in.Join != "" || in.Verification.Class != SecretKey {
+		return ""
+	}
+	return in.Verification.Holder
 }
 
 // Begun is what Begin decided.
@@ -93,9 +103,11 @@ type Outcome struct {
 	Took         time.Duration
 	// Refund, only with Failed: the row counts no longer, and RefundDue is set in the same statement. It has no effect on a row that is
 	// InDoubt, since its message may have gone out.
-	Refund   bool
-	Suppress SuppressAs
-	Event    NewEvent // written in the same transaction; zero: none
+	Refund bool
+	// BadAddress, only with Failed: the address takes no messages, so the rule on rejected sends counts the send.
+	BadAddress bool
+	Suppress   SuppressAs
+	Event      NewEvent // written in the same transaction; zero: none
 }
 
 // Postponement ends an attempt, not the send.

@@ -9,7 +9,8 @@ import (
 )
 
 // Fraudsters request codes for phone numbers whose owners earn money with each message. They never enter the codes. So a prefix of such
-// numbers has few approved codes. The watch compares, for each app and prefix, the approved codes with the sent ones.
+// numbers has few approved codes. The watch compares, for each app, prefix and class of callers, the approved codes with the sent ones. So
+// what strangers pump pauses strangers alone.
 
 // PrefixWatch says when a prefix of phone numbers is paused.
 type PrefixWatch struct {
@@ -24,17 +25,18 @@ type PrefixWatch struct {
 // NoUsual is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
 const NoUsual = -1
 
-// PrefixPause stops an app's text messages to numbers with a prefix, from Since to Until or until it is lifted.
+// PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from Since to Until or until it is lifted.
 type PrefixPause struct {
 	ID        uuid.UUID
 	App       string
 	Country   string // of the numbers, ISO 3166-1 alpha-2 or "001"
 	Prefix    string // "+49151"
+	Class     Class  // of the verifications whose messages stop
 	Since     time.Time
 	Until     time.Time
 	Sends     int // sends that were counted when the pause began
 	Approved  int
-	Usual     int       // percent approved of other prefixes: of the country or of all, the higher one; or NoUsual
+	Usual     int       // percent approved of the class's codes at other prefixes: of the country or of all, the higher one; or NoUsual
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
 	LiftedWhy string
@@ -47,6 +49,7 @@ func (p *PrefixPause) Columns() []Column {
 		{"app", &p.App, Added},
 		{"country", &p.Country, Added},
 		{"prefix", &p.Prefix, Added},
+		{"class", (*string)(&p.Class), Added},
 		{"since", &p.Since, Added},
 		{"until", &p.Until, Added},
 		{"sends", &p.Sends, Added},

@@ -88,6 +88,9 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	for _, app := range d.apps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
 		limited = append(limited, policy.FailuresBucket(app, p.Channel, p.Recipient), policy.SpellingsBucket(app, p.mailbox()))
+		for _, class := range store.Classes {
+			limited = append(limited, policy.BackoffBucket(app, p.Channel, p.Recipient, class))
+		}
 		for _, name := range set.CurrentAndFormerPolicies(purpose.Name) {
 			limited = append(limited, policy.RecipientBucket(app, p.Channel, name, p.Recipient))
 		}

@@ -99,8 +99,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		a.class = store.KnownBrowser
 	}
 	a.purpose = s.ruled(s.rulesFor(a.Caller, a.class, p), a.to.Channel(), a.address)
-	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
-	a.subject.Stranger = a.class == store.UnknownBrowser
+	a.subject = subjectOf(a.Caller, a.class, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
 		a.locale = s.preferredLocale(a)
@@ -252,8 +251,8 @@ func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	return p, nil
 }
 
-func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area, p policy.Purpose) policy.Subject {
-	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p}
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in policy.Area, p policy.Purpose) policy.Subject {
+	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
 // parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is configured.

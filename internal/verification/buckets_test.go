@@ -210,6 +210,35 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	})
 }
 
+// Strangers who used up the rule on spellings refuse strangers alone: a known browser and a secret key are not refused by it and not counted.
+func TestSpellingsBindStrangersAlone(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
+		first := spelling(0)
+		first.To = "victim@gmail.com"
+		id := r.Send(first).View.ID
+		checked, _, _ := r.Try(first.Caller, id, r.LastCode())
+		known := first
+		known.Known = []string{checked.Known}
+		for n := range 5 {
+			r.Want("a known browser's rules", ruleNames(r.Send(known).Quota), "[hour client network]")
+			a := spelling(200 + n)
+			a.Caller = vtest.BackEnd
+			r.Send(a)
+		}
+		for n := range 19 {
+			r.Send(spelling(1 + n))
+		}
+		r.WantBlockedBy(r.Refuse(spelling(30)).Quota, "spellings", 24*time.Hour)
+		stranger := spelling(31)
+		stranger.Caller = vtest.BackEnd
+		stranger.Stranger = true
+		r.Want("a back end for a stranger", r.Refuse(stranger).Quota.Violated(), "[spellings]")
+		r.Send(known)
+		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, r.Send(known).View.ID)
+		r.WantLine("a look", "[] <nil>", look.Quota.Violated(), err)
+	})
+}
+
 func ruleNames(d quota.Decision) (all []string) {
 	for _, s := range d.Rules {
 		all = append(all, s.Name)

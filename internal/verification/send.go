@@ -37,7 +37,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient], a.subject.Stranger); err != nil { // no slot in time, or the client hung up
+	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient], a.class == store.UnknownBrowser); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
 	defer a.slot.releaseLater()
@@ -211,7 +211,7 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
 // gates.Gates.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, repeated bool) (gates.Told, error) {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) {
+	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff {
 		return gates.Told{Decision: d}, nil
 	}
 	return s.Gates.Refused(ctx, a.subject, d, repeated)

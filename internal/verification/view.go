@@ -136,7 +136,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{View: view}, nil
 	}
 	p = s.ruled(p, v.Channel, address)
-	of := subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
+	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -168,7 +168,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	hashes := s.Vault.Hashes(r)
 	p = s.ruled(p, r.Channel(), hashes.Address)
-	of := subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
+	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -188,7 +188,7 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch)})
+	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
 	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 

@@ -397,13 +397,14 @@ CREATE INDEX pending_receipts_send ON pending_receipts (send_id);
 CREATE INDEX pending_receipts_ask ON pending_receipts (ask_at) WHERE ask_at IS NOT NULL;
 CREATE INDEX pending_receipts_at ON pending_receipts (at);
 
--- Prefixes of phone numbers to which an app's text messages rest, because codes went there and hardly any came back (package sqldb,
--- watch.go). Rows are few, and a part of the record.
+-- Prefixes of phone numbers to which an app's text messages for one class of callers rest, because codes went there and hardly any came
+-- back (package sqldb, watch.go). Rows are few, and a part of the record.
 CREATE TABLE prefix_pauses (
     id         uuid        NOT NULL PRIMARY KEY,
     app        text        NOT NULL,
     country    text        NOT NULL,
     prefix     text        NOT NULL CHECK (prefix <> ''),
+    class      text        NOT NULL, -- of the callers whose messages rest: as in verifications
     since      timestamptz NOT NULL,
     until      timestamptz NOT NULL,
     sends      integer     NOT NULL, -- that were looked at

@@ -319,6 +319,7 @@ CREATE TABLE prefix_pauses (
     app        TEXT    NOT NULL,
     country    TEXT    NOT NULL,
     prefix     TEXT    NOT NULL CHECK (prefix <> ''),
+    class      TEXT    NOT NULL,
     since      INTEGER NOT NULL,
     until      INTEGER NOT NULL,
     sends      INTEGER NOT NULL,

@@ -38,6 +38,9 @@ Values are medians of %d rounds of %v; rates also have (lowest–highest). Compa
 - **fair floor**: 300 lines that write the same rows without our promises: one Redis script, one transaction, the answer, the mail, one UPDATE;
   in batches, as the service does. A check there is one transaction that reads, counts and approves.
 - **plain floor**: a script, an INSERT and a mail in turn, then the answer. **bare HTTP**: reads the request and answers.
+
+A goal is what was measured when it was set, times 1.3 where more is worse and divided by 1.3 where less is. A miss fails ` + "`make bench`" + `. Its
+reason is written by hand as "- COMMIT, GOAL: why" under "` + titleReasons + `", and goes with the next run.
 ` + machine}
 }
 

@@ -11,10 +11,11 @@ import (
 
 const (
 	titleSummary = "What one machine does"
-	titleNeeds   = "What 10 million sends a day need"
-	titleOther   = "Where 100 million need other figures"
+	titleNeeds   = "What many sends a day need"
 	titleHour    = "An hour"
 	titleRows    = "With millions of rows"
+	titleGoals   = "Goals"
+	titleReasons = "Reasons for misses"
 
 	titleRetention = "Beside the retention"
 )
@@ -25,19 +26,19 @@ var pages = []struct {
 	titles []string
 }{
 	{"docs/PERFORMANCE.md", []string{
-		titleSummary, titleNeeds, titleOther, "The limiter alone", titleHour, titleRows, "One recipient attacked",
+		titleSummary, "Under rising load", titleNeeds, "The limiter alone", titleHour, titleRows, "One recipient attacked",
 	}},
 	{"tools/bench/RESULTS.md", []string{
-		"Goals", "Where the time of a send goes", "Other requests beside a send", "A minute on a fresh database", "Sends beside floors",
-		"At half the highest rate", titleRetention,
+		titleGoals, titleReasons, "Where the time of a send goes", "Other requests beside a send", "Sends beside floors", "At half load",
+		titleRetention,
 	}},
 }
 
-// optional sections may come of runs of their own, and say when.
-var optional = []string{titleHour, titleRows, titleRetention}
+// ofTheirOwn are sections that may come of runs of their own, and say when.
+var ofTheirOwn = []string{titleHour, titleRows, titleRetention}
 
 // document is a page. Sections that were not measured this time are kept as they stand in old, and so is its preface if
-// sends were not measured.
+// sends were not measured. Reasons are kept if they were written for the run that stands there.
 func document(old, preface, when string, texts map[string]string, titles []string) string {
 	kept, had := sections(old)
 	if kept == "" || texts[titleSummary] != "" {
@@ -47,9 +48,12 @@ func document(old, preface, when string, texts map[string]string, titles []strin
 	out.WriteString(strings.TrimRight(kept, "\n") + "\n")
 	for _, title := range titles {
 		text := texts[title]
-		if text == "" {
+		switch {
+		case title == titleReasons && texts[titleSummary] != "":
+			text = reasonsOf(had[title], measuredAt.FindStringSubmatch(when)[1])
+		case text == "":
 			text = had[title]
-		} else if slices.Contains(optional, title) {
+		case slices.Contains(ofTheirOwn, title):
 			text = "Measured " + when + ".\n\n" + text
 		}
 		if text != "" {
@@ -78,67 +82,6 @@ type grid struct{ rows [][]string }
 func newGrid(head ...string) *grid { return &grid{rows: [][]string{head}} }
 
 func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
-
-// goals are bounds that are asked for, and what came out.
-type goals struct {
-	*grid
-	missed []string
-}
-
-func newGoals() *goals { return &goals{grid: newGrid("what", "goal", "measured", "result")} }
-
-func (g *goals) least(name string, bound, value float64) {
-	g.judge(name, "≥ ", bound, value, "", value >= bound)
-}
-
-func (g *goals) most(name string, bound, value float64, unit string) {
-	g.judge(name, "≤ ", bound, value, unit, value <= bound)
-}
-
-func (g *goals) judge(name, sign string, bound, value float64, unit string, met bool) {
-	if !met {
-		g.missed = append(g.missed, name)
-	}
-	g.add(name, sign+number(bound)+unit, number(value)+unit, verdict(met))
-}
-
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "missed"
-}
-
-// reasons say why goals are missed, by how their names begin.
-var reasons = map[string]string{
-	"until nothing is due": "it is looked at once a minute, and the look before found rows that were due.",
-	"sends/s":              "the floor seals, hashes and renders nothing, has no leases and one gate, and writes 3 index entries where a send has 9.",
-	"202 of one caller":    "two round trips to Postgres, where the floor makes one: Go decides between them.",
-	"202 at half":          "two round trips, and processors that are busier than the floor's.",
-	"Postgres for":         "the look-ups of the second gate, and the rows of verification, send and outbox with their index entries.",
-	"the right code ÷ the fair": "a third of the program's time signs the proof; the rest authenticates, derives the code, judges " +
-		"the recipient's other checks and writes the check down.",
-	"takes of a limit": "each take is a script in Redis; bare HTTP asks no other process.",
-	"WAL":              "the index entries.",
-	"limiter ÷":        "the bare script touches no key; a decision reads and writes a sorted set for each bucket.",
-	"the first look":   "it reads the history from the database and writes it to Redis, where a later look makes one call.",
-	"a resend":         "it reads the verification before, and updates its row.",
-}
-
-// String is the table, and the reasons of what was missed.
-func (g *goals) String() string {
-	text := g.grid.String()
-	for _, name := range g.missed {
-		reason := "not explained yet."
-		for begin, why := range reasons {
-			if strings.HasPrefix(name, begin) {
-				reason = why
-			}
-		}
-		text += "\n- " + name + ": " + reason
-	}
-	return text + "\n"
-}
 
 func (g *grid) String() string {
 	widths := make([]int, len(g.rows[0]))

@@ -49,9 +49,9 @@ func (b *rig) measureRetention() string {
 	}
 	took := time.Since(began)
 	cost := costOfSend(during) / costOfSend(before)
-	goals := newGoals()
+	goals := b.newGoals()
 	goals.most("a send beside the retention ÷ before it", 1.2, cost, "")
-	goals.most("until nothing is due", 10, took.Minutes(), " min")
+	goals.most("until nothing is due", 10*air, took.Minutes(), " min")
 	return fmt.Sprintf("A partition of %s sends, and %s due sends of the next one, each with a verification. With %d sends a second beside it, "+
 		"nothing was due after %.0f s. A send cost %s times the processor time of before (program, Postgres and Redis).\n"+
 		"Its 202: %s; before: %s.\n\n%s", number(float64(b.old)), number(float64(b.old/10)), retentionRate, took.Seconds(), number(cost),

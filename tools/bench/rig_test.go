@@ -36,14 +36,17 @@ type rig struct {
 	recipients atomic.Int64 // no recipient is used twice
 
 	sent, half, others, takes []*entry
+	capacity                  float64 // sends a second at random times that the service keeps up with
 	memory                    string
 	units                     units
-	goals                     *goals
+	goals                     *goals   // of a whole run
+	asked                     []*goals // all
 }
 
 func openRig(t *testing.T, p plan) *rig {
 	t.Helper()
-	b := &rig{T: t, plan: p, goals: newGoals()}
+	b := &rig{T: t, plan: p}
+	b.goals = b.newGoals()
 	b.recipients.Store(firstRecipient)
 	var err error
 	b.dir, err = os.MkdirTemp(realDisk(t), "sendcode-bench-")
@@ -188,7 +191,8 @@ func (b *rig) startService(s serviceSettings) contender {
 	}
 	cmd := self(serveCommand)
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n" +
-		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}]}\npurposes: {default: {}, again: {policy: again}}\n"
+		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}], twice: [{name: hour, scope: recipient, limit: 2, window: 1h}]}\n" +
+		"purposes: {default: {}, again: {policy: again}, twice: {policy: twice}}\n"
 	settings := limits
 	if s.retention != "" {
 		settings += "retention: " + s.retention + "\n"

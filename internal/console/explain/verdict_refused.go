@@ -56,7 +56,7 @@ func (c matter) lockouts() (next texts.Sentence) {
 		locks = []store.Lockout{longest}
 	}
 	for _, out := range locks {
-		next = c.Join(next, c.text("next.checks."+cmp.Or(string(out.Class), "secret"),
+		next = c.Join(next, c.text("next.checks."+out.Class.Name(),
 			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.databaseTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.text("next.checks.alone"))
@@ -74,7 +74,8 @@ func (c matter) databaseTimeAfter(wait time.Duration) time.Time {
 // "" if it counts only the recipient's, or if that is not known.
 func (c matter) countedScope() string {
 	switch {
-	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule, c.BlockedBy == policy.SpellingsName && c.facts.Rule == "":
+	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule,
+		c.facts.Rule == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
 		return c.BlockedBy
 	case c.facts.Rule == quota.Recipient:
 		return ""
@@ -85,7 +86,7 @@ func (c matter) countedScope() string {
 // countsOthers reports whether others' requests count too, so that the person can do little.
 func (c matter) countsOthers() bool {
 	switch c.countedScope() {
-	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName:
+	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName, policy.BackoffName:
 		return false
 	}
 	return true
@@ -97,7 +98,7 @@ func (c matter) nextAdmitted() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
 		return c.whenFree()
-	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName:
+	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName && c.BlockedBy != policy.BackoffName:
 		return c.Join(c.text("next.refused.elsewhere"), c.whenFreeByRow())
 	}
 	return c.whenFreeByRow()

@@ -48,7 +48,7 @@ func (c matter) optedOutAtCarrier(s store.Suppression) bool {
 
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
-			texts.Plain("numbers", PauseCounts(p, c.Words))),
+			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())), texts.Plain("numbers", PauseCounts(p, c.Words))),
 		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 

@@ -40,7 +40,7 @@ func (a *Records) prefixes() frame.List[store.PrefixPauseFilter, store.PrefixPau
 
 func prefixJSON(p store.PrefixPause, now time.Time) frame.Object {
 	o := frame.Object{
-		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": frame.Timestamp(p.Since),
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(), "since": frame.Timestamp(p.Since),
 		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now),
 		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy), "lifted_reason": frame.OrNull(p.LiftedWhy),
 	}
@@ -73,6 +73,11 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 
 // ReasonText returns the numbers that led to a pause.
 func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCounts(p, v.W) }
+
+// ClassText returns for which callers a prefix is paused.
+func (v prefixesView) ClassText(p store.PrefixPause) string {
+	return v.W.Get("prefixes.class." + p.Class.Name())
+}
 
 // State returns whether a pause holds.
 func (v prefixesView) State(p store.PrefixPause) explain.Label {

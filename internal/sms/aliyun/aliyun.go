@@ -111,7 +111,7 @@ func canonicalQuery(params map[string]string) string {
 // verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code means that the message was not accepted
 // for a reason of ours or of Aliyun, and not of the recipient.
 var verdicts = map[string]sms.Verdict{
-	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictRejected,
+	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictBadNumber,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
 	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.VerdictRejected,
 	"isv.PARAM_LENGTH_LIMIT":            sms.VerdictRejected,

@@ -116,7 +116,7 @@ var verdicts = map[string]sms.Verdict{
 	"LimitExceeded.PhoneNumberDailyLimit":                       sms.VerdictLimited(24 * time.Hour),
 	"LimitExceeded.PhoneNumberSameContentDailyLimit":            sms.VerdictLimited(24 * time.Hour),
 	"LimitExceeded.DeliveryFrequencyLimit":                      sms.VerdictLimited(30 * time.Second),
-	"InvalidParameterValue.IncorrectPhoneNumber":                sms.VerdictRejected,
+	"InvalidParameterValue.IncorrectPhoneNumber":                sms.VerdictBadNumber,
 	"InvalidParameterValue.ProhibitedUseUrlInTemplateParameter": sms.VerdictRejected,
 	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.VerdictRejected,
 	"FailedOperation.ContainSensitiveWord":                      sms.VerdictRejected,

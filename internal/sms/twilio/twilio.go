@@ -116,10 +116,10 @@ func (t *carrier) fetchRequest(sid string) sms.Request {
 var verdicts = map[string]sms.Verdict{
 	"20003": sms.VerdictTemporary, // authentication
 	"20429": sms.VerdictTemporary, // too many requests
-	"21211": sms.VerdictRejected,  // To is not a valid number
-	"21214": sms.VerdictRejected,  // To can't be reached
-	"21217": sms.VerdictRejected,  // To does not look valid
-	"21265": sms.VerdictRejected,  // To is a short code
+	"21211": sms.VerdictBadNumber, // To is not a valid number
+	"21214": sms.VerdictBadNumber, // To can't be reached
+	"21217": sms.VerdictBadNumber, // To does not look valid
+	"21265": sms.VerdictBadNumber, // To is a short code
 	"21408": sms.VerdictTemporary, // the account may not send to the region: ours to change
 	"21602": sms.VerdictRejected,  // no body
 	"21603": sms.VerdictTemporary, // no sender
@@ -128,9 +128,9 @@ var verdicts = map[string]sms.Verdict{
 	"21610": sms.VerdictOptedOut,  // the person wrote STOP
 	"21611": sms.VerdictTemporary, // the sender's queue is full
 	"21612": sms.VerdictTemporary, // no route from this sender
-	"21614": sms.VerdictRejected,  // To is not a mobile number
+	"21614": sms.VerdictBadNumber, // To is not a mobile number
 	"21617": sms.VerdictRejected,  // too long
-	"21635": sms.VerdictRejected,  // To is a landline
+	"21635": sms.VerdictBadNumber, // To is a landline
 	"21659": sms.VerdictTemporary, // the sender is not ours
 	"21660": sms.VerdictTemporary, // the sender belongs to another account
 	"21703": sms.VerdictTemporary, // the messaging service has no sender

@@ -165,7 +165,7 @@ func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	if v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
 		return false
 	}
-	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.Verification.Holder) {
+	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {
 		return false
 	}
 	return Pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife

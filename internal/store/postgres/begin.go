@@ -14,14 +14,17 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Names of the statements of Begin's two trips, which are prepared on each connection of the pool writers. A trip sends several statements
+// Names of the statements of Begin's trips, which are prepared on each connection of the pool writers. A trip sends several statements
 // and then reads all answers.
 const (
 	stmtOpen          = "sendcode_open"
 	stmtLock          = "sendcode_lock"
-	stmtNamed         = "sendcode_named"
-	stmtHeld          = "sendcode_held"
+	stmtSave          = "sendcode_save"
+	stmtUnlock        = "sendcode_unlock"
+	stmtCandidates    = "sendcode_candidates"
 	stmtGate          = "sendcode_gate"
+	stmtGateHeld      = "sendcode_gate_held"
+	stmtGateBoth      = "sendcode_gate_both"
 	stmtVerifications = "sendcode_verifications"
 	stmtJoin          = "sendcode_join"
 	stmtSends         = "sendcode_sends"
@@ -49,9 +52,12 @@ func (p *DB) beginStatements() []statement {
 		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
-		{stmtNamed, p.sql(namedSQL)},
-		{stmtHeld, p.sql(heldSQL)},
-		{stmtGate, p.sql(gateSQL)},
+		{stmtSave, "SAVEPOINT candidates"},
+		{stmtUnlock, "ROLLBACK TO SAVEPOINT candidates"},
+		{stmtCandidates, p.sql(candidatesSQL)},
+		{stmtGate, p.sql(gateSQL(pastSQL))},
+		{stmtGateHeld, p.sql(gateSQL(heldSQL))},
+		{stmtGateBoth, p.sql(gateSQL(pastSQL, heldSQL))},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
 		{stmtJoin, joinSQL},
 		{stmtSends, sqldb.SendTable.InsertMany(store.InSend)},

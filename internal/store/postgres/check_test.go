@@ -152,8 +152,9 @@ func TestPostgresChecksInABatch(t *testing.T) {
 func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	f, db, other := betweenFixture(t)
 	var ids []string
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	for n := range 2 {
-		ids = append(ids, f.Admit(t, f.Intent(n)).Verification.ID)
+		ids = append(ids, f.Admit(t, f.Intent(n, held)).Verification.ID)
 	}
 	first, last := slices.Min(ids), slices.Max(ids)
 	for name, run := range map[string]func(){
@@ -169,9 +170,14 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 			}
 			db.decideBatch(all)
 		},
+		"resends, one of which names none": func() {
+			in := f.Intent(1)
+			in.Join = last
+			db.decideBatch([]*call{called(t, in), called(t, f.Intent(0, held))})
+		},
 	} {
-		held := storetest.Must(other.pool.Begin(t.Context()))(t)
-		storetest.Must(held.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`, first))(t)
+		holding := storetest.Must(other.pool.Begin(t.Context()))(t)
+		storetest.Must(holding.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`, first))(t)
 		done := make(chan struct{})
 		go func() { defer close(done); run() }()
 		servertest.Await(t, "a wait for the first row", func() bool { return waits(t, other) })
@@ -179,7 +185,7 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`, last); err != nil {
 			t.Errorf("%s: the last row is locked before the first: %v", name, err)
 		}
-		for _, tx := range []pgx.Tx{free, held} {
+		for _, tx := range []pgx.Tx{free, holding} {
 			storetest.OK(t, tx.Rollback(t.Context()))
 		}
 		<-done

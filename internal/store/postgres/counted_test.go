@@ -135,8 +135,10 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			again.Send.App, again.Send.Channel, again.Send.To, again.Join = in.Send.App, in.Send.Channel, in.Send.To, begun.Verification.ID
 		})
 		f.Pass(time.Duration(random.IntN(150)) * time.Second)
-		outcomes := []store.Outcome{{Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, {Status: store.Failed, Reason: "expired"},
-			{Status: store.Unknown, Reason: "no_answer"}, {Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]}}
+		outcomes := []store.Outcome{
+			{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true}, {Status: store.Failed, Reason: "expired"},
+			{Status: store.Unknown, Reason: "no_answer"}, {Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]},
+		}
 		o := outcomes[min(random.IntN(8), 3)]
 		f.End(t, begun.Send.ID, o)
 		if o.Status == store.Sent {
@@ -169,7 +171,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	begin := f.Now.Truncate(time.Hour)
 	traffic(t, f, 6)
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
-	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	storetest.OK(t, db.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)

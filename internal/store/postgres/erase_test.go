@@ -56,7 +56,7 @@ var erasable = map[string]kinds{
 	"spending":        {nothing: `account period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
 	// of numbers, not of a number
-	"prefix_pauses":       {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`},
+	"prefix_pauses":       {nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`},
 	"leases":              {nothing: `name until`},
 	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
 	"counted_hours":       {nothing: `hour`},

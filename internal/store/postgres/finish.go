@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
-	"sendcode/internal/store/sqldb"
 )
 
 const (
@@ -86,16 +85,15 @@ WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock), counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)
 FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[])
-     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test)
+       $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[], $18::bool[])
+     AS o(id, status, reason, provider, provider_code, took, refund, suppression, address, suppress_for, cause, event, type, test, bad)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
           s.finished_at, s.forgiven, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
-          o.cause, o.event, o.type, o.test
+          o.cause, o.event, o.type, o.test, o.bad
 )` + addMinutesSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at,
-  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND bad AND NOT forgiven, app, channel, recipient
 FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
 ), refunded AS (
 INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM ended WHERE refund
@@ -185,7 +183,7 @@ func heldParameters[In change](batch []*waiting[In, bool], most int) *columns.Ar
 
 // finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in the order of the IDs.
 func finishParameters(batch []*ending) []any {
-	p := heldParameters(batch, 17)
+	p := heldParameters(batch, 18)
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
@@ -196,7 +194,7 @@ func finishParameters(batch []*ending) []any {
 
 // finishFullyParameters returns the parameters of finishFullySQL.
 func finishFullyParameters(batch []*ending) []any {
-	p := columns.NewArrays(batch, 8)
+	p := columns.NewArrays(batch, 9)
 	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Refund) })
 	p.Add(columns.UUID, func(buf []byte, x *ending) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
@@ -208,6 +206,7 @@ func finishFullyParameters(batch []*ending) []any {
 	p.Add(columns.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
 	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Event.Test) })
+	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.BadAddress) })
 	return append(finishParameters(batch), p.Args()...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
+	"sendcode/internal/store/gate"
 	"sendcode/internal/store/storetest"
 )
 
@@ -104,6 +105,34 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		storetest.Equal(t, change, begun.Verification.ID, want)
 		storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
 	}
+}
+
+// A check that spends the last of a recipient's tries while a resend waits for the row: the resend is refused, as it would be just after.
+func TestPostgresLockedOutWhileJoining(t *testing.T) {
+	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	var last store.Begun
+	for n := range gate.FailureLimit {
+		if n%5 == 0 {
+			last = f.Admit(t, f.Intent(1, held))
+		}
+		if n < gate.FailureLimit-1 {
+			storetest.Must(db.Check(t.Context(), storetest.Wrong(last.Verification.ID)))(t)
+		}
+	}
+	reached, leave := make(chan struct{}), make(chan struct{})
+	once(other, func() { close(reached); <-leave })
+	check := make(chan error, 1)
+	go func() { _, err := other.Check(t.Context(), storetest.Wrong(last.Verification.ID)); check <- err }()
+	<-reached
+	var begun store.Begun
+	result := make(chan error, 1)
+	go func() { var err error; begun, err = db.Begin(t.Context(), f.Intent(1, held)); result <- err }()
+	servertest.Await(t, "the send to wait", func() bool { return waits(t, db) })
+	close(leave)
+	storetest.OK(t, <-check)
+	storetest.OK(t, <-result)
+	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, gate.FailureLimit})
 }
 
 // One recipient whose lock is held for too long fails alone; those who share its round trip are let in.

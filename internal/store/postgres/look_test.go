@@ -20,7 +20,7 @@ func TestLooksShareATrip(t *testing.T) {
 		for i := range n {
 			end := store.Outcome{Status: store.Sent}
 			if i == n-1 {
-				end = store.Outcome{Status: store.Failed, Reason: store.ReasonRejected}
+				end = store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true}
 			}
 			f.Ended(t, f.Intent(n), end)
 		}

@@ -29,7 +29,7 @@ func TestPostgresHotPlans(t *testing.T) {
 		for range 300 {
 			f.Admit(t, f.Intent(1))
 		}
-		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+		f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
 	}
 	grow := func() {
 		for table, change := range map[string][2]string{
@@ -73,7 +73,7 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	admin := connect(t, as(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClock), connect(t, url)
 	f := storetest.NewFixture(db)
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
 	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
 		`INSERT INTO minute_index VALUES ('provider', 'post', now())`,
@@ -110,6 +110,31 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	})
 }
 
+// A send reads its recipient's rows once if no rule is longer than a day and it may join none of the recipient's verifications.
+func TestPostgresReadsARecipientOnce(t *testing.T) {
+	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
+	browser := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
+	for name, changes := range map[string][]func(*store.Intent){
+		"a browser":    {browser},
+		"a back end":   {held("s:1")},
+		"its stranger": {held("s:2"), browser},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := newDatabase(t)
+			admin := connect(t, as(t, url, "postgres"))
+			db := openTest(t, url, serverClock)
+			f := storetest.NewFixture(db)
+			rules := storetest.WithRules(storetest.Rule(2, day))
+			f.Admit(t, f.Intent(1, rules, held("s:2")))
+			f.Admit(t, f.Intent(1, append(changes, rules)...))
+			db.Close()
+			scans(t.Context(), t, admin)
+			storetest.Equal(t, "looks into a partition by the recipient", one[int](t, admin, `
+SELECT max(idx_scan)::int FROM pg_stat_user_indexes WHERE indexrelname LIKE 'sends\_%recipient\_logged\_at\_idx'`), 2)
+		})
+	}
+}
+
 // readsFew fails the test if a call reads more than 500 rows of any table. It closes db and conn.
 func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, call func()) {
 	t.Helper()
@@ -140,9 +165,10 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		statement, parameters string
 		indexes               []string
 	}{
-		{stmtGate, strings.Repeat(", NULL", 9) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
-		{stmtNamed, strings.Repeat(", NULL", 6), []string{"verifications_pkey"}},
-		{stmtHeld, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
+		{stmtGate, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
+		{stmtGateHeld, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried", "verifications_pkey"}},
+		{stmtGateBoth, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried", "verifications_pkey"}},
+		{stmtCandidates, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
 		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
 		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey", "sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx", bucket, "sends_4_recipient_logged_at_idx"}},
 		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
@@ -150,7 +176,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtCount, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"outbox_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9), []string{"outbox_pkey", key}},
 		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
 		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
 		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,42 +21,21 @@ import (
 // The first trip of a Begin takes the recipients' locks in a separate statement, and then reads. Under READ COMMITTED, the snapshot of the
 // later statements is younger than the locks, so they see everything that earlier holders of the locks committed.
 
-// candidatesSQL returns the statement that reads and locks the verifications that a batch may join; the row locks keep checks from changing
-// them meanwhile. They are taken in the order of the IDs, as by checks. ids is an expression for the IDs that a call u may join.
-func candidatesSQL(ids string) string {
-	return `
+// candidatesSQL reads and locks the verifications that calls u may join; the row locks keep checks from changing them meanwhile. They are
+// taken in the order of the IDs, as by checks.
+var candidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
-    SELECT u.*, id
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[])
-      WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
-    CROSS JOIN LATERAL unnest(` + ids + `) AS id
+    SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[])
+      AS u(i, id, holder, app, channel, purpose, recipient)
     ORDER BY id
 ) u CROSS JOIN LATERAL (
     SELECT * FROM verifications v
-    WHERE v.id = u.id
-      AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
-        AND v.purpose = u.purpose
+    WHERE v.id = u.id AND (u.holder = '' OR v.holder = u.holder)
+      AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
       AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
     FOR NO KEY UPDATE OF v
 ) v`
-}
-
-var (
-	// namedSQL is for a batch whose calls name verifications. It opens no partition of sends, which takes as long as all of it.
-	namedSQL = candidatesSQL(`ARRAY[u.join_id]`)
-	// heldSQL also finds those of a holder, by the recipient's recent sends.
-	heldSQL = candidatesSQL(`CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN
-        ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8) GROUP BY 1) END`)
-)
-
-// resentSQL returns the subquery for the IDs of verifications whose codes were sent to a recipient lately. of is the prefix of the column
-// or parameter "recipient".
-func resentSQL(of string) string {
-	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient
-          AND (s.recipient, s.logged_at) > (` + of + `recipient, @now - ` + sqldb.IntervalSQL(gate.ResendWithin) + `)`
-}
 
 // The kinds of rows that gateSQL returns.
 const (
@@ -65,6 +45,7 @@ const (
 	pastRow
 	rejectedRow
 	triedRow
+	heldRow
 )
 
 // triedSQL returns the query for the verifications with checks of the recipient of a row, so far back as they can count.
@@ -77,51 +58,103 @@ func triedSQL(of, now string) string {
     OFFSET 0`
 }
 
-// gateSQL reads all facts by which a batch is decided, as rows of several kinds. The bounds and the order on recipients match only one
-// index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a new
-// partition. The bounds on IDs ($10 to $13) let Postgres skip partitions; $10 and $11 leave out no row that counts, if the database's clock
-// is where boundsOf assumes it.
-var gateSQL = `
+// gateSQL returns the statement that reads all facts by which a batch is decided, as rows of several kinds. sends are the queries of the
+// recipients' sends that the batch needs: each costs about 40 µs, also if it finds nothing. The bounds and the order on recipients match
+// only one index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a
+// new partition. The bounds on IDs ($12 to $15) let Postgres skip partitions; $12 and $13 leave out no row that counts, if the database's
+// clock is where boundsOf assumes it.
+func gateSQL(sends ...string) string {
+	return `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
 ), u AS MATERIALIZED (
-    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[])
-        WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, i)
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::int[], $8::bigint[], $9::bytea[],
+        $10::text[], $11::bool[])
+        WITH ORDINALITY AS u(id, app, channel, recipient, purposes, longest, most, rejecting, address, holder, once, i)
 )
 SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at,
-  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class, NULL::text AS checks FROM clock
+  NULL::int AS attempts, NULL::int AS forgiven, NULL::text AS class, NULL::text AS checks, NULL::text AS held FROM clock
 UNION ALL
-SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $12 AND $13 LIMIT 1) s
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
 UNION ALL
-SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
+SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
     SELECT x.id FROM suppressions x
     WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock)
       AND x.app IN ('', u.app)
     ORDER BY x.until DESC, x.id DESC LIMIT 1
 ) x
 UNION ALL
-SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
-    SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-    WHERE s.recipient <= u.recipient
-      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
-      AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
-      AND (s.id >= $10 OR s.id > $10) AND (s.id < $11 OR s.id <= $11) -- an OR is of use to no index
-    ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
-) s
-UNION ALL
-SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT f.id, f.finished_at FROM failures f
     WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts
       AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
     ORDER BY f.finished_at DESC LIMIT 1000
 ) f
 UNION ALL
-SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM clock, u CROSS JOIN LATERAL (` +
-	triedSQL("u", "clock.now") + `) o`
+SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, NULL
+FROM clock, u CROSS JOIN LATERAL (` + triedSQL("u", "clock.now") + `) o
+UNION ALL` + strings.Join(sends, `
+UNION ALL`)
+}
 
-// skewSQL is MaxClockSkew in µs.
-var skewSQL = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
+// pastSQL reads the counted sends of calls without u.once.
+var pastSQL = `
+SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+    SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
+      AND (s.counts AND ` + bucketSQL + `
+    ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
+) s WHERE NOT u.once`
+
+// heldSQL reads the open verifications of the calls' holders, by all sends of the last day, and the counted sends of calls with u.once. It
+// does not lock the verifications, so what was read decides nothing on a call that may join one.
+var heldSQL = `
+SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
+FROM clock, u CROSS JOIN LATERAL (
+    SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id, u.once AND s.counts
+      AND s.logged_at > clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond' AS past
+    FROM sends s
+    WHERE s.recipient <= u.recipient
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (` + lifeSQL + ` + ` + skewSQL + `) * interval '1 microsecond')
+      AND (` + bucketSQL + `
+    OFFSET 0
+) s LEFT JOIN LATERAL (
+    SELECT v.id FROM verifications v
+    WHERE v.id = s.verification_id
+      AND (v.holder = u.holder AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+        AND v.expires_at > clock.now) IS TRUE
+    OFFSET 0
+) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
+
+// bucketSQL ends a condition on the sends s of u: they are of its bucket, and in the partitions that are read.
+const bucketSQL = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
+      AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
+
+// gateStatement returns the statement that reads what a batch needs of its recipients' sends.
+func gateStatement(batch []*call) string {
+	held := slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
+	once := !slices.ContainsFunc(batch, func(x *call) bool { return !readsOnce(x.In) })
+	switch {
+	case once:
+		return stmtGateHeld
+	case held:
+		return stmtGateBoth
+	}
+	return stmtGate
+}
+
+// readsOnce reports whether the sends by which an intent finds its holder's verifications are all that its rules count.
+func readsOnce(in store.Intent) bool {
+	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
+}
+
+// skewSQL and lifeSQL are MaxClockSkew and ResendWithin in µs.
+var (
+	skewSQL = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
+	lifeSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
+)
 
 // spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not
 // be the newest.
@@ -139,6 +172,8 @@ type gateRow struct {
 	attempts, forgiven pgtype.Int4
 	class              pgtype.Text
 	checks             []store.Check
+
+	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
 // triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there is no such row.
@@ -161,6 +196,7 @@ type gateView struct {
 	now      time.Time
 	has      []gate.Facts // of each call
 	repeated []bool       // of each call: its send has a row already
+	held     [][]string   // of each call without Join: the open verifications of its holder; has knows them only once they are locked
 }
 
 // addRow stores one row of gateSQL in the view.
@@ -170,6 +206,9 @@ func (v *gateView) addRow(r gateRow) {
 		return
 	}
 	has := &v.has[r.i-1]
+	if ids := &v.held[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
+		*ids = append(*ids, r.held.String)
+	}
 	switch r.kind {
 	case repeatedRow:
 		v.repeated[r.i-1] = true
@@ -187,58 +226,65 @@ func (v *gateView) addRow(r gateRow) {
 
 // readGateView reads the rows of gateSQL for n calls. It fails if the database's clock is not among them.
 func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
-	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n)}
+	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n), held: make([][]string, n)}
 	var r gateRow
-	_, err = pgx.ForEachRow(rows, append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.triedFields()...), func() error { v.addRow(r); return nil })
+	fields := append(append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.triedFields()...), &r.held)
+	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errNoClock
 	}
 	return v, err
 }
 
-// readCandidates reads the rows of candidatesSQL: for each of n calls the verifications that it may join.
-func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
-	list := make([][]store.Verification, n)
-	var i int64
+// candidate is a verification that a call may join.
+type candidate struct {
+	*call
+	i  int // of the call in its batch
+	id string
+}
+
+// candidates lists what the calls of a batch may join: what they name, and what was found of their holders.
+func candidates(batch []*call, held [][]string) (list []candidate) {
+	for i, x := range batch {
+		if x.In.Join != "" {
+			list = append(list, candidate{x, i, x.In.Join})
+		} else if held != nil {
+			for _, id := range held[i] {
+				list = append(list, candidate{x, i, id})
+			}
+		}
+	}
+	return list
+}
+
+// candidateParameters returns the parameters of candidatesSQL.
+func candidateParameters(list []candidate) []any {
+	p := columns.NewArrays(list, 7)
+	p.Add(columns.Integer, func(buf []byte, c candidate) []byte { return columns.AppendInteger(buf, c.i) })
+	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.id...) })
+	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.HolderToJoin()...) })
+	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.App...) })
+	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Channel...) })
+	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Purpose...) })
+	p.Add(columns.Bytes, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Recipient[:]...) })
+	return p.Args()
+}
+
+// readCandidates reads the rows of candidatesSQL into the lists of their calls.
+func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
+	var i int32
 	var v store.Verification
 	_, err := pgx.ForEachRow(rows, append([]any{&i}, sqldb.VerificationFields(&v)...), func() error {
-		list[i-1] = append(list[i-1], v)
+		locked[i] = append(locked[i], v)
 		v = store.Verification{}
 		return nil
 	})
-	return list, err
-}
-
-// candidates returns the statement that reads what a batch may join, with its parameters; "" if no call names a verification or a holder.
-func candidates(batch []*call, b bounds) (statement string, parameters []any) {
-	for _, x := range batch {
-		switch {
-		case x.In.Join == "" && x.In.Verification.Holder != "":
-			return stmtHeld, candidateParameters(batch).Args(uuidParameter(b.first), uuidParameter(b.last))
-		case x.In.Join != "":
-			statement = stmtNamed
-		}
-	}
-	if statement == "" {
-		return "", nil
-	}
-	return statement, candidateParameters(batch).Args()
-}
-
-func candidateParameters(batch []*call) *columns.Arrays[*call] {
-	p := columns.NewArrays(batch, 8)
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Join...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Verification.Holder...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Purpose...) })
-	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
-	return p
+	return err
 }
 
 // gateParameters returns the parameters of gateSQL.
 func gateParameters(batch []*call, b bounds) []any {
-	p := columns.NewArrays(batch, 13)
+	p := columns.NewArrays(batch, 15)
 	p.Add(columns.UUID, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
 	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
@@ -254,6 +300,8 @@ func gateParameters(batch []*call, b bounds) []any {
 		return columns.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Address[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.HolderToJoin()...) })
+	p.Add(columns.Flag, func(buf []byte, x *call) []byte { return columns.AppendFlag(buf, readsOnce(x.In)) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 

@@ -17,7 +17,8 @@ import (
 )
 
 // Begin makes two trips to the server in one transaction. The first locks the recipients and reads. Then package gate decides. The second
-// writes and commits. After a failure before the second trip, certainly nothing was written.
+// writes and commits. Between them is another trip if a send may join a verification that it does not name: it locks that, and reads again.
+// After a failure before the last trip, certainly nothing was written.
 
 // answer is the answer to one call of a batch.
 type answer struct {
@@ -117,34 +118,71 @@ func (v gateView) decide(batch []*call) []answer {
 	return answers
 }
 
-// readTrip opens a transaction, locks the recipients and reads what the gate decides by.
+// readTrip opens a transaction, locks the recipients and the verifications that calls name, and reads what the gate decides by. If holders
+// have verifications that calls may join, a second trip locks all candidates in one order, and reads again what decides on their calls: a
+// check may have ended a verification, and locked out its recipient, before the lock was free.
 func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
-	var trip pgx.Batch
-	trip.Queue(stmtOpen)
-	trip.Queue(stmtLock, lockParameters(batch)...)
-	statement, parameters := candidates(batch, b)
-	if statement != "" {
-		trip.Queue(statement, parameters...)
+	named := candidates(batch, nil)
+	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
+	var first, second pgx.Batch
+	first.Queue(stmtOpen)
+	first.Queue(stmtLock, lockParameters(batch)...)
+	if mixed {
+		first.Queue(stmtSave)
+		second.Queue(stmtUnlock)
 	}
-	trip.Queue(stmtGate, gateParameters(batch, b)...)
-	results := conn.SendBatch(ctx, &trip)
+	if v, err = readFacts(ctx, conn, &first, batch, named, b); err != nil {
+		return v, err
+	}
+	all := candidates(batch, v.held)
+	if len(all) == len(named) {
+		return v, nil
+	}
+	var joining []*call
+	for n := range all {
+		if n == 0 || all[n].call != all[n-1].call {
+			joining = append(joining, all[n].call)
+		}
+		all[n].i = len(joining) - 1
+	}
+	w, err := readFacts(ctx, conn, &second, joining, all, b)
+	if err != nil {
+		return v, err
+	}
+	if w.now.After(v.now) { // the earlier reading has all rows that count at the later time
+		v.now = w.now
+	}
+	for i, x := range joining {
+		v.has[slices.Index(batch, x)] = w.has[i]
+	}
+	return v, nil
+}
+
+// readFacts makes a trip: it runs the queued statements, which return nothing, locks the candidates and reads the gate's facts on the calls.
+func readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate, b bounds) (v gateView, err error) {
+	queued := trip.Len()
+	if len(list) > 0 {
+		trip.Queue(stmtCandidates, candidateParameters(list)...)
+	}
+	trip.Queue(gateStatement(calls), gateParameters(calls, b)...)
+	results := conn.SendBatch(ctx, trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 { // begin, locks
+	for range queued {
 		if _, err := results.Exec(); err != nil {
 			return v, err
 		}
 	}
-	var found [][]store.Verification
-	if statement != "" {
+	locked := make([][]store.Verification, len(calls))
+	if len(list) > 0 {
 		rows, _ := results.Query()
-		if found, err = readCandidates(rows, len(batch)); err != nil {
+		if err := readCandidates(rows, locked); err != nil {
 			return v, err
 		}
 	}
 	rows, _ := results.Query()
-	v, err = readGateView(rows, len(batch))
-	for i := range found {
-		v.has[i].Candidates = found[i]
+	v, err = readGateView(rows, len(calls))
+	for i := range v.has {
+		v.has[i].Candidates = locked[i]
 	}
 	return v, err
 }

@@ -14,8 +14,8 @@ func (d Dialect) forgiveSQL() []string {
 		`UPDATE sends SET counts = false, forgiven = true
 WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),
 		`UPDATE sends SET forgiven = true
-WHERE recipient = @recipient AND status = 'failed'
-  AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
+WHERE recipient = @recipient AND status = 'failed' AND reason NOT IN ('` + store.ReasonEnded + `', '` + store.ReasonErased + `')
+  AND forgiven = false AND app = @app AND channel = @channel`,
 		`UPDATE failures SET counts = false WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = true`,
 		`UPDATE verifications SET forgiven = attempts
 WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel

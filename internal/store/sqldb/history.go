@@ -9,9 +9,6 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// FailureReasons is the SQL list of the reasons for which store.CountsAsRejected is true.
-const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
-
 // readSince runs a statement with @after set to the database's time minus within.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, err error) {
@@ -54,7 +51,7 @@ func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, e
 	return All(q, pastFields, CountedInBucketSQL, args)
 }
 
-// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago; store.CountsAsRejected
+// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago; store.Outcome.BadAddress
 // says which those are.
 func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
 	args := bucketArgs(b)
@@ -75,6 +72,27 @@ func (db *DB) LookAlone(ctx context.Context, l gate.Look) (seen gate.History, er
 		return err
 	})
 	return seen, err
+}
+
+// FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
+func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []store.FailedSend, now time.Time, err error) {
+	now, err = db.readAt(ctx, func(tx Tx, now time.Time) error {
+		failed, err = All(tx, func(f *store.FailedSend) []any {
+			return []any{&f.ID, columns.Into(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
+		}, `
+SELECT s.id, f.finished_at, s.purpose, s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
+    WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class AND p.lifted_at IS NULL AND p.until > @at)
+FROM `+tx.Dialect.pick(failuresFrom)+` JOIN verifications v ON v.id = s.verification_id
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.finished_at > @after
+  AND f.status = 'failed' AND f.counts = false AND s.forgiven = false
+  AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`') AND v.class = @class
+  AND NOT EXISTS (SELECT 1 FROM sends o WHERE o.recipient = @recipient AND o.logged_at > @after AND o.app = @app AND o.channel = @channel
+    AND o.status = 'sent' AND o.finished_at > f.finished_at)
+ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "channel": q.Channel, "class": q.Class, "at": now,
+			"after": now.Add(-q.Within.Truncate(time.Microsecond))})
+		return err
+	})
+	return failed, now, err
 }
 
 // AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops

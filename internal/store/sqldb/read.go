@@ -136,7 +136,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	}
 	if story.Send.StoppedByPause() {
 		pauses, err := All(q, prefixPauseTable.Destinations, prefixPauseSQL+pausedThenSQL,
-			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
+			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt, "verification": story.Send.VerificationID})
 		if err != nil {
 			return story, err
 		}

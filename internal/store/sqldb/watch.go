@@ -21,29 +21,30 @@ const (
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 	poorPrefixesSQL = `
-SELECT s.app, max(s.country), s.prefix, count(*), count(v.approved_at)
+SELECT s.app, max(s.country), s.prefix, v.class, count(*), count(v.approved_at)
 FROM sends s JOIN verifications v ON v.id = s.verification_id
 WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
-  AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix
+  AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class
     AND coalesce(p.lifted_at, p.until) >= s.logged_at)
-GROUP BY s.app, s.prefix HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
-ORDER BY count(*) DESC, s.app, s.prefix LIMIT @most`
+GROUP BY s.app, s.prefix, v.class HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
+ORDER BY count(*) DESC, s.app, s.prefix, v.class LIMIT @most`
 
 	conversionElsewhereSQL = `
-SELECT '', '', '', count(*), count(v.approved_at)
-FROM (SELECT s.verification_id FROM sends s
+SELECT '', '', '', '', count(*), count(v.approved_at)
+FROM (SELECT s.verification_id FROM sends s JOIN verifications c ON c.id = s.verification_id AND c.class = @class
       WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
         AND s.logged_at > @from AND s.logged_at <= @to
       ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
 
 	pausedSQL = `
-SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at IS NULL`
+SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.since > @after AND p.lifted_at IS NULL`
 
-	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now)
+	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pausedThenSQL selects the newest pause that was in force at @at, the end of a send.
+	// pausedThenSQL selects the newest pause of a verification's class that was in force at @at, the end of its send.
 	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
+  AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
 
 	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
@@ -65,11 +66,12 @@ const (
 // conversion is the number of sends, and of those whose codes were approved.
 type conversion struct {
 	app, country, prefix string
+	class                store.Class
 	sends, approved      int
 }
 
 func conversionFields(c *conversion) []any {
-	return []any{&c.app, &c.country, &c.prefix, &c.sends, &c.approved}
+	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
 // pausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved elsewhere too, and returns the pauses.
@@ -101,12 +103,12 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
+// usualPercent returns the percentage of the class's codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
 // there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
 	most := store.NoUsual
 	for _, country := range []string{c.country, ""} {
-		s, err := firstRow(q, conversionFields, conversionElsewhereSQL, Args{"app": c.app, "prefix": c.prefix, "country": country,
+		s, err := firstRow(q, conversionFields, conversionElsewhereSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
 			"from": before.Add(-usualSpan), "to": before, "most": usualSends})
 		if err != nil {
 			return 0, err
@@ -118,10 +120,11 @@ func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (i
 	return most, nil
 }
 
-// startPause pauses a prefix and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
+// startPause pauses a prefix for a class and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
 // lifted, up to maxPause.
 func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
-	earlier, err := firstRow(q, OneColumn[int], pausedSQL, Args{"app": c.app, "prefix": c.prefix, "after": q.Now.Add(-usualSpan)})
+	earlier, err := firstRow(q, OneColumn[int], pausedSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
+		"after": q.Now.Add(-usualSpan)})
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
@@ -130,8 +133,8 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		lasts *= 2
 	}
 	p := store.PrefixPause{
-		ID:  uuid.NewSHA1(prefixPauses, []byte(c.app+"\x00"+c.prefix+"\x00"+q.Now.Format(time.RFC3339Nano))),
-		App: c.app, Country: c.country, Prefix: c.prefix, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
+		ID:  uuid.NewSHA1(prefixPauses, []byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
+		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
 	return p, q.exec(prefixPauseTable.Insert(store.Added, &p))
@@ -143,9 +146,9 @@ var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
 
-// PausePrefixes pauses the prefixes with too few approved codes, unless few codes of other prefixes are approved either. It returns the
-// new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
-// replicas may call it at once; a prefix is paused once.
+// PausePrefixes pauses the prefixes with too few approved codes, each for the class of callers whose codes they are, unless few codes of the
+// class are approved at other prefixes either. It returns the new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
+// replicas may call it at once; a prefix is paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of the lock committed.
@@ -156,9 +159,10 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause of an app's prefix that is in force now. False: there is none.
-func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
-	p, err = readFirstRow(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
+// PrefixPaused returns the pause of an app's prefix for a class that is in force now. False: there is none.
+func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause, paused bool, err error) {
+	p, err = readFirstRow(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+pausesNowSQL,
+		Args{"app": app, "prefix": prefix, "class": class})
 	if errors.Is(err, fault.NotFound) {
 		return store.PrefixPause{}, false, nil
 	}

@@ -75,8 +75,8 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verification with the ID that the intent names, or, if it names a holder, those of the recipient's recent sends,
-// also of other holders. The gate chooses among them. It returns nil if the intent names neither, or if there is none.
+// candidates returns the verification with the ID that the intent names, or, if it has a HolderToJoin, those of the recipient's recent
+// sends, also of other holders. The gate chooses among them. It returns nil if the intent has neither, or if there is none.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -85,7 +85,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 			return nil, nil
 		}
 		return []store.Verification{v}, err
-	case in.Verification.Holder != "":
+	case in.HolderToJoin() != "":
 		return sqldb.All(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
 			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel, "purpose": s.Purpose,
 		})

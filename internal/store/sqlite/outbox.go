@@ -47,7 +47,8 @@ func finish(q sqldb.Tx, o store.Outcome) error {
 		statements = append(statements, tellSQL)
 	}
 	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider, "code": o.ProviderCode, "took": o.Took,
-		"refund": o.Refund, "event": o.Event.ID, "type": o.Event.Type, "test": o.Event.Test}
+		"refund": o.Refund, "event": o.Event.ID, "type": o.Event.Type, "test": o.Event.Test,
+		"bad": o.BadAddress}
 	if err := q.ExecAll(args, statements...); err != nil || o.Suppress.For <= 0 {
 		return err
 	}
@@ -67,8 +68,7 @@ WHERE id = @id`
 
 	failedSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at,
-  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT forgiven, app, channel, recipient
 FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
 
 	refundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`

@@ -58,13 +58,21 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
-// A send counts for as long as it is younger than the window on the limiter's clock, although its row is older.
+// A send counts for as long as it is younger than the window on the limiter's clock, although its row is older: of a browser, and of a
+// back end, whose rows of the last day are read for another reason too.
 func youngerByTheLimiter(t *testing.T, f *Fixture) {
-	rule := WithRules(Rule(1, time.Hour))
-	f.Admit(t, f.Intent(1, rule, TakenAt("redis", Epoch)))
-	f.Pass(time.Hour + store.MaxClockSkew - 2*time.Microsecond)
-	f.Refuse(t, f.Intent(1, rule, TakenAt("redis", Epoch.Add(time.Hour-time.Microsecond))))
-	f.Admit(t, f.Intent(1, rule, TakenAt("redis", Epoch.Add(time.Hour))))
+	for n, window := range []time.Duration{time.Hour, 24 * time.Hour, 30 * time.Hour} {
+		for i, holder := range []string{"", "s:1"} {
+			first := f.Now
+			ask := func(age time.Duration) store.Intent {
+				return f.Intent(2*n+i, WithRules(Rule(1, window)), heldBy(holder), TakenAt("redis", first.Add(age)))
+			}
+			f.Admit(t, ask(0))
+			f.Pass(window + store.MaxClockSkew - 2*time.Microsecond)
+			f.Refuse(t, ask(window-time.Microsecond))
+			f.Admit(t, ask(window))
+		}
+	}
 }
 
 func repeatedBegin(t *testing.T, f *Fixture) {
@@ -165,6 +173,7 @@ var joinRows = []struct {
 	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
 	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 5) }},
 	{name: "just enough life", joins: true, before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
+	{name: "by a rule of more than a day", joins: true, change: WithRules(Rule(2, 30*time.Hour))},
 	{name: "1 µs too little life", before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
 	{name: "expired, no life asked for", change: func(in *store.Intent) { in.MinLife = 0 },
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10 * time.Minute) }},
@@ -174,6 +183,22 @@ var joinRows = []struct {
 		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
 		Must(f.Finish(t.Context(), store.Outcome{Held: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)
 	}},
+}
+
+func heldBy(holder string) func(*store.Intent) {
+	return func(in *store.Intent) { in.Verification.Holder = holder }
+}
+
+// strangersJoinNone wants a verification of its own for each send of a back end's stranger, unless it names another.
+func strangersJoinNone(t *testing.T, f *Fixture) {
+	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
+	for _, change := range []func(*store.Intent){byBrowser, heldBy("s:2")} {
+		in := f.Intent(1, heldBy("s:1"), change)
+		Equal(t, "opened", f.Admit(t, in).Verification.ID, in.Verification.ID)
+	}
+	in := f.Intent(1, heldBy("s:2"), byBrowser)
+	in.Join = first.Verification.ID
+	Equal(t, "named", f.Admit(t, in).Verification.ID, first.Verification.ID)
 }
 
 func cancel(t *testing.T, f *Fixture, id string) {
@@ -190,7 +215,7 @@ func useTries(t *testing.T, f *Fixture, id string, n int) {
 
 // joins wants the same code and life as the first send's, or a verification of its own, by the ID that is named and by the holder.
 func joins(t *testing.T, f *Fixture) {
-	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	held := heldBy("s:1")
 	for n, c := range append(joinRows, joinRows...) {
 		first := f.Admit(t, f.Intent(n, held))
 		if c.before != nil {

@@ -19,19 +19,27 @@ func withRejections(limit int, window time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
 }
 
-// reject begins a send and has it fail for a reason that counts, which is that the mail server refused it for good unless another is given.
+// reject begins a send and has it fail because its address takes no messages: rejected, unless another reason is given.
 func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
+	t.Helper()
+	f.fail(t, in, store.Outcome{Reason: append(reason, store.ReasonRejected)[0], BadAddress: true})
+}
+
+// fail begins a send and has it fail a second later, with a refund.
+func (f *Fixture) fail(t *testing.T, in store.Intent, out store.Outcome) store.Begun {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.Pass(time.Second) // it counts from its end
-	f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: append(reason, store.ReasonRejected)[0], Refund: true})
+	out.Status, out.Refund = store.Failed, true
+	f.End(t, begun.Send.ID, out)
+	return begun
 }
 
 func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	two := withRejections(2, time.Hour)
 	f.reject(t, f.Intent(1, two))
 	f.Pass(10 * time.Minute)
-	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonPaused) // the first one's place was given back
+	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonSuppressed) // the first one's place was given back
 	f.Pass(time.Minute)
 	in := f.Intent(1, two, TakenAt("redis", Epoch))
 	got := f.Refuse(t, in)
@@ -55,9 +63,10 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 // Of every purpose of the recipient, and of nothing else.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
-	for _, o := range []store.Outcome{ // nor what was sent, may have been, or failed of our own accord
-		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},
-		{Status: store.Failed, Reason: "expired", Refund: true},
+	for _, o := range []store.Outcome{ // nor what was sent, may have been, or does not say that the address takes no messages
+		{Status: store.Sent, Reason: store.ReasonRejected, BadAddress: true}, {Status: store.Unknown, Reason: store.ReasonRejected, BadAddress: true},
+		{Status: store.Failed, Reason: "expired", Refund: true}, {Status: store.Failed, Reason: store.ReasonRejected, Refund: true},
+		{Status: store.Failed, Reason: store.ReasonPaused, Refund: true},
 	} {
 		f.Ended(t, f.Intent(1, one), o)
 	}
@@ -66,6 +75,73 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(2, one))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.App = "desk" }))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
+}
+
+// FailedSends returns the sends of a class that failed for another reason than their address since the last message that was sent, and says
+// of those that a pause stopped whether one is in force.
+func readFailedSends(t *testing.T, f *Fixture) {
+	of := func(class store.Class) func(*store.Intent) {
+		return func(in *store.Intent) { in.Verification.Class = class }
+	}
+	number := text("+49151", "DE")
+	q := store.FailedQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Class: store.UnknownBrowser,
+		Within: time.Hour}
+	expect := func(what string, want ...store.FailedSend) {
+		t.Helper()
+		got, now := Must2(f.FailedSends(t.Context(), q))(t)
+		Equal(t, what, got, want)
+		Equal(t, "now", now, f.Now)
+	}
+	failed := func(out store.Outcome, changes ...func(*store.Intent)) store.FailedSend {
+		t.Helper()
+		begun := f.fail(t, f.Intent(1, append(changes, number)...), out)
+		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, Paused: out.Reason == store.ReasonPaused}
+	}
+	stranger, rejected := of(store.UnknownBrowser), store.Outcome{Reason: store.ReasonRejected}
+	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonEnded})
+	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonErased})
+	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonRejected, BadAddress: true})
+	f.fail(t, f.Intent(2, number, stranger), rejected)
+	f.fail(t, f.Intent(1, stranger), rejected)
+	f.fail(t, f.Intent(1, number, stranger, inApp("gym")), rejected)
+	f.Ended(t, f.Intent(1, number, stranger), store.Outcome{Status: store.Unknown})
+	expect("none")
+	known := failed(rejected, of(store.KnownBrowser))
+	one, two := failed(rejected, stranger), failed(store.Outcome{Reason: store.ReasonPaused}, stranger)
+	expect("of strangers", one, two)
+	q.Class = store.KnownBrowser
+	expect("of known browsers", known)
+	q.Class = store.SecretKey
+	expect("of secret keys")
+
+	// A pause of the prefix for strangers, until it is lifted.
+	for n := range 10 {
+		f.Ended(t, f.Intent(100+n, number, stranger), store.Outcome{Status: store.Sent, Provider: "carrier"})
+	}
+	f.Pass(10 * time.Minute)
+	pause := f.onePause(t, watching)
+	one.Held, two.Held = true, true
+	q.Class = store.UnknownBrowser
+	expect("while the prefix is paused", one, two)
+	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
+	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
+	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
+	one.Held, two.Held = false, false
+	expect("after it was lifted", one, two)
+
+	q.Within = f.Now.Sub(one.EndedAt)
+	expect("that ended less than so long ago", two)
+	q.Within = time.Hour
+	f.Ended(t, f.Intent(1, number, stranger, inApp("gym")), Sent)
+	expect("after another app's message was sent", one, two)
+	f.Ended(t, f.Intent(1, number), Sent) // of any class
+	expect("after a message was sent")
+	again := failed(rejected, stranger)
+	expect("later", again)
+	sms := ana
+	sms.Channel = recipient.SMS
+	f.forgive(t, sms)
+	expect("after a reset")
 }
 
 // AllRejected returns the sends that the mail server refused for good, by when they ended, oldest first.

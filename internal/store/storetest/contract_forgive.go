@@ -41,7 +41,7 @@ func forgives(t *testing.T, f *Fixture) {
 	act.At = f.Now
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
-	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	f.End(t, sent.Send.ID, Sent) // both were under way
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.Prefi
 
 func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) store.PrefixPause {
 	t.Helper()
-	p, found := Must2(f.Replica.PrefixPaused(t.Context(), app, prefix))(t)
+	p, found := Must2(f.Replica.PrefixPaused(t.Context(), app, prefix, store.SecretKey))(t)
 	Equal(t, app+" "+prefix+" is paused", found, want)
 	return p
 }
@@ -104,6 +105,53 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "shop", "+49151", true)
 	f.Pass(time.Microsecond)
 	f.prefixPaused(t, "shop", "+49151", false)
+}
+
+// Each class is judged and paused by its own figures: what strangers pump pauses strangers alone, for twice as long the second time.
+func watchJudgesByClass(t *testing.T, f *Fixture) {
+	of := func(class store.Class) func(*store.Intent) {
+		return func(in *store.Intent) { in.Verification.Class = class }
+	}
+	paused := func(classes ...store.Class) {
+		t.Helper()
+		for _, class := range store.Classes {
+			_, found := Must2(f.Replica.PrefixPaused(t.Context(), "shop", "+49151", class))(t)
+			Equal(t, class.Name()+" is paused", found, slices.Contains(classes, class))
+		}
+	}
+	f.sendTexts(t, 10, 9, text("+86139", "CN"), of(store.UnknownBrowser)) // what is usual for strangers
+	f.sendTexts(t, 10, 6, text("+86139", "CN"))
+	f.Pass(2 * time.Hour)
+	for _, class := range []store.Class{store.SecretKey, store.KnownBrowser} {
+		f.sendTexts(t, 9, 0, text("+49151", "DE"), of(class)) // too few of each, though not together
+	}
+	f.sendTexts(t, 20, 1, text("+49151", "DE"), of(store.UnknownBrowser))
+	f.Pass(10 * time.Minute)
+	started := f.onePause(t, watching)
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.Usual}, []any{store.UnknownBrowser, 20, 1, 90})
+	paused(store.UnknownBrowser)
+
+	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
+	f.Pass(10 * time.Minute)
+	started = f.onePause(t, watching)
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Usual}, []any{store.SecretKey, 10, 60})
+	paused(store.UnknownBrowser, store.SecretKey)
+	f.Pass(time.Hour)
+	f.sendTexts(t, 10, 0, text("+49151", "DE"), of(store.KnownBrowser))
+	f.sendTexts(t, 10, 0, text("+49151", "DE"), of(store.UnknownBrowser))
+	f.Pass(10 * time.Minute)
+	lasts := map[store.Class]time.Duration{}
+	for _, p := range f.pausePrefixes(t, watching) {
+		lasts[p.Class] = p.Until.Sub(p.Since)
+	}
+	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour, store.UnknownBrowser: 2 * time.Hour})
+	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
+	for _, p := range list {
+		if p.Class == store.KnownBrowser {
+			Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
+		}
+	}
+	paused(store.UnknownBrowser)
 }
 
 // Only what a carrier took, or may have, says something: neither what failed nor what test recipients got, nor exempt prefixes.
@@ -241,7 +289,8 @@ func storyNamesThePause(t *testing.T, f *Fixture) {
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
 	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
-		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE"))}
+		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE")),
+		end(store.ReasonPaused, text("+49151", "DE"), func(in *store.Intent) { in.Verification.Class = store.KnownBrowser })}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
 	Equal(t, "pause", Must(f.Story(t.Context(), stopped))(t).Pause, &p)

@@ -90,7 +90,7 @@ func (s *gateSchedule) moveClocks() {
 }
 
 func (s *gateSchedule) randomIntent() store.Intent {
-	in := s.Intent(100 + 2*s.recipient + s.dice(2))
+	in := s.Intent(100+2*s.recipient+s.dice(2), heldBy([]string{"", "s:1"}[s.dice(2)]))
 	in.Rules = []quota.Rule{{Name: "long", Scope: quota.Recipient, Limit: 1 + s.dice(4), Window: 40 * time.Second}}
 	if s.dice(2) == 0 {
 		in.Rules = append(in.Rules, quota.Rule{Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2),

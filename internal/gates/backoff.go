@@ -1,0 +1,94 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// A failed send gives its place back, so no rule on the recipient slows its repetition down. policy.BackoffRule counts the sends that failed
+// for another reason than the address. Only the limiter and this process count them: what both lose admits at most one limit more, to a
+// server that refuses us anyway. The database says what is forgotten: when the rule refuses, its rows are read. Those from before the
+// recipient's last sent message count no more, and neither those that a pause stopped which is over.
+
+// RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the limiter. Its instant is on the clock of now. If
+// the limiter does not answer, only this process counts it.
+func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
+	keep := policy.BackoffRule.Window
+	if g.local != nil {
+		_ = g.local.Record(ctx, bucket, keep, []quota.Event{{ID: e.ID, At: g.now().Add(e.At.Sub(now))}})
+	}
+	_ = g.recordAged(ctx, bucket, keep, e, now)
+}
+
+// settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule refuses, and rewrites the bucket if that
+// counts something else. The rows are read at most once in RewriteEvery. If the database or the limiter fails, it returns d.
+func (g *Gates) settleBackoff(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
+	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
+	bucket := s.Buckets()[quota.Backoff]
+	if i < 0 || !g.rewrites.may(bucket, g.now()) {
+		return d
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+	defer cancel()
+	rule := d.Rules[i].Rule
+	failed, now, err := g.db.FailedSends(ctx, store.FailedQuery{
+		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
+	})
+	ages := g.agesOf(s, failed, now)
+	if err == nil && len(ages) != d.Rules[i].Used {
+		err = g.replaceBackoff(ctx, bucket, rule, ages, d)
+	}
+	if err != nil {
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err)
+		return d
+	}
+	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsAt(ages, d.At)}
+	d.Rules = slices.Clone(d.Rules)
+	d.Rules[i] = quota.Evaluate([]quota.Rule{rule}, events, d.At).Rules[0]
+	return d
+}
+
+// agesOf returns the failed sends that still count, with their ages: not those that a pause stopped which is over.
+func (g *Gates) agesOf(s policy.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
+	set, ages := g.policy.Get(), map[string]time.Duration{}
+	for _, f := range failed {
+		_, paused := set.Paused(s.Channel, f.Purpose)
+		if !f.Paused || f.Held || paused {
+			ages[string(f.ID[:])] = now.Sub(f.EndedAt)
+		}
+	}
+	return ages
+}
+
+// eventsAt returns events with these ages at an instant.
+func eventsAt(ages map[string]time.Duration, at time.Time) (events []quota.Event) {
+	for id, age := range ages {
+		events = append(events, quota.Event{ID: id, At: at.Add(-age)})
+	}
+	slices.SortFunc(events, func(a, b quota.Event) int { return a.At.Compare(b.At) })
+	return events
+}
+
+// replaceBackoff replaces the events of a bucket of BackoffRule, in this process and in the limiter, unless d was made without that.
+func (g *Gates) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration, d quota.Decision) error {
+	replace := func(in Limiter, at time.Time) error {
+		if err := in.Reset(ctx, bucket); err != nil || len(ages) == 0 {
+			return err
+		}
+		return in.Record(ctx, bucket, rule.Window, eventsAt(ages, at))
+	}
+	var err error
+	if g.local != nil {
+		err = replace(g.local, g.now())
+	}
+	if d.Clock != store.DatabaseClock {
+		err = errors.Join(err, replace(g.shared, d.At))
+	}
+	return err
+}
