@@ -59,7 +59,7 @@ func newRows() rows {
 
 // countedBuckets returns the limiter's buckets of which the database knows.
 func countedBuckets(s policy.Subject) []string {
-	return []string{s.Buckets()[quota.Recipient], s.Failures()}
+	return []string{policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient), s.Failures()}
 }
 
 // forget makes the process forget the rows of these buckets: it has changed them.

@@ -297,9 +297,11 @@ func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scop
 // knownOnly returns the events that only the limiter has, if d is a refusal and they were read less than rememberedFor ago. False: they were
 // not, or with them the database would admit what d refuses.
 func (g *Gates) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
-	buckets := countedBuckets(s)
-	known, ok := g.rows.only.get(strings.Join(buckets, "\x00"))
-	if age := f.heard.Sub(known.heard); !refused || !ok || known.version != g.rows.version(s) || age < 0 || age >= rememberedFor {
+	if !refused {
+		return nil, false
+	}
+	known, ok := g.rows.only.get(strings.Join(countedBuckets(s), "\x00"))
+	if age := f.heard.Sub(known.heard); !ok || known.version != g.rows.version(s) || age < 0 || age >= rememberedFor {
 		return nil, false
 	}
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()

@@ -32,8 +32,10 @@ var table = []func(error) *Problem{
 		return RetryLater(TooManyChecks, "The next code can be "+next+" in "+InWords(wait)+".", wait)
 	}),
 	forType(func(e *verification.HeldError) *Problem {
-		return &Problem{Kind: Unavailable, Detail: "No code is sent before " + e.Until.UTC().Format(time.RFC3339) + ".",
-			Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(e.RetryAfter))}}, Extra: map[string]any{"may_have_counted": false}}
+		return nothingDone("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
+	}),
+	forType(func(e *verification.OverloadedError) *Problem {
+		return nothingDone("More requests came than can be served in time.", e.RetryAfter)
 	}),
 	forError(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {
@@ -58,6 +60,12 @@ var table = []func(error) *Problem{
 		}
 		return &Problem{Kind: kindForStatus(e.Code)}
 	}),
+}
+
+// nothingDone returns the problem of a request that was refused before anything was done.
+func nothingDone(detail string, wait time.Duration) *Problem {
+	return &Problem{Kind: Unavailable, Detail: detail,
+		Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(wait))}}, Extra: map[string]any{"may_have_counted": false}}
 }
 
 // forType returns a row of the table for errors of one type.

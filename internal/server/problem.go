@@ -154,14 +154,16 @@ func wantsHTML(c echo.Context) bool {
 }
 
 // LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since the database or the limiter failed. It
-// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a send that is held.
+// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused
+// on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	kind := ProblemOf(err).Kind
 	_, bare := err.(fault.Kind)
 	_, answered := errors.AsType[*Problem](err)
 	_, held := errors.AsType[*verification.HeldError](err)
+	_, overloaded := errors.AsType[*verification.OverloadedError](err)
 	switch {
-	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held):
+	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held || overloaded):
 	case errors.Is(err, keys.ErrUnknownKey):
 		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err)
 	default:

@@ -15,7 +15,7 @@ var RunbookLines = map[string][]string{
 		"text message postponed", "could not refund cost", "could not rebuild limiter from database",
 		"export incomplete, or its audit entry not stored",
 		"could not store audit entry of finished action"},
-	"database-slow": {"database slow", "slow statement", "abandoned send taken over", "late outcome discarded"},
+	"database-slow": {"database slow", "slow statement", "requests refused at once", "abandoned send taken over", "late outcome discarded"},
 	"keys":          {"keys differ from those of database", "key ring incomplete", "request needs missing key"},
 	"redis": {"limiter unavailable", "Redis Cluster partly away", "Redis refuses commands that a send needs", "Redis did not answer at start",
 		"could not compare limiter with database", "could not update time of send in limiter", "rejected send not counted yet", "refund postponed",

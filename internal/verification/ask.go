@@ -49,12 +49,13 @@ type asked struct {
 	buckets   map[quota.Scope]string // of the subject; do not change
 	holder    string
 	join      string
-	chain     []string    // IDs of the verification to join, if a resend names one, and of those that it replaces
-	joinClass store.Class // of the verification to join
-	class     store.Class // of the request: decides its limits, and is that of a verification which it opens
-	longCode  bool        // a new code has at least LongCode characters
-	locale    string      // canonical
-	own       State       // state of the verification that a resend names; empty: not a resend
+	chain     []string           // IDs of the verification to join, if a resend names one, and of those that it replaces
+	joinClass store.Class        // of the verification to join
+	class     store.Class        // of the request: decides its limits, and is that of a verification which it opens
+	longCode  bool               // a new code has at least LongCode characters
+	locale    string             // canonical
+	leave     func(decided bool) // see admission.enter
+	own       State              // state of the verification that a resend names; empty: not a resend
 	slot      *slot
 }
 

@@ -129,6 +129,7 @@ func (s *Service) LogAlarms(context.Context) {
 		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters", "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
 	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", "checks")
+	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", "requests")
 }
 
 // countRefusedCheck counts a check that the bound of a network refused, for the metrics and the log.

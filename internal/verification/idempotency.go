@@ -48,6 +48,9 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	defer cancel()
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
+	if errors.Is(err, fault.Uncertain) {
+		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is: nothing was counted
+	}
 	if err != nil {
 		return c, err
 	}

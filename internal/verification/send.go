@@ -26,7 +26,7 @@ type Answer struct {
 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
+// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *OverloadedError, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
@@ -41,6 +41,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		return Answer{}, fault.Unavailable
 	}
 	defer a.slot.releaseLater()
+	if a.leave, err = s.enter(s.sends, "sends", a.class); err != nil {
+		return Answer{}, err
+	}
+	defer func() { a.leave(!errors.Is(err, fault.Unavailable)) }()
 	c, err := s.claimKey(ctx, a)
 	if err != nil {
 		return Answer{}, err
@@ -159,6 +163,7 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
 func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
 	a.slot.releaseNow()
+	a.leave(true)
 	outcome := "admitted"
 	if d.Clock == store.DatabaseClock {
 		outcome = "admitted_by_database_alone"

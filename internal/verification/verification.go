@@ -101,7 +101,10 @@ type Parts struct {
 type Service struct {
 	Parts
 	recipients *bulkhead
+	sends      *admission
+	checks     *admission
 	lockouts   lockouts
+	overload   alarm // requests that sends or checks refused
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
 	apps       alarm // checks beyond the bound of an app
@@ -109,7 +112,7 @@ type Service struct {
 
 // New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
-	return &Service{Parts: p, recipients: newBulkhead()}
+	return &Service{Parts: p, recipients: newBulkhead(), sends: newAdmission(), checks: newAdmission()}
 }
 
 func (s *Service) teller() policy.Teller {

@@ -14,6 +14,7 @@ import (
 
 const (
 	maxShared  = 256   // calls in a batch
+	minShared  = 16    // the same, while batches take longer than Batcher.Slow
 	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
 
 	// While a writer is busy, another one starts only when worthAWriter calls are queued, or one has waited for longWait. An earlier start
@@ -56,9 +57,13 @@ type Batcher[In, Answer any] struct {
 	Waits bool
 	// Pause is the least time between the beginnings of two batches, if calls wait after the first. Set it before the first call.
 	Pause time.Duration
+	// Slow: a batch that takes longer makes later ones half as large, so that they do not run out of time; 0: not. While a batch of the most
+	// calls takes less than half of it, they grow again. Set it before the first call.
+	Slow time.Duration
 
 	run     func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
 	most    int                       // most writers at once
+	shared  int                       // most calls in a batch now
 	mu      sync.Mutex
 	queued  []*Call[In, Answer]
 	busy    map[int64]bool // keys of the calls under way
@@ -69,7 +74,7 @@ type Batcher[In, Answer any] struct {
 
 // New makes a batcher of up to most writers, each of which runs one batch after the other. run must call Finish for every call.
 func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
-	return &Batcher[In, Answer]{run: run, most: most, busy: map[int64]bool{}}
+	return &Batcher[In, Answer]{run: run, most: most, shared: maxShared, busy: map[int64]bool{}}
 }
 
 // Submit queues a call and waits for its answer. If ctx ends before its batch begins, the call is withdrawn and surely wrote nothing.
@@ -156,7 +161,7 @@ func (c *Batcher[In, Answer]) runBatches() {
 			return
 		}
 		c.run(batch)
-		if left := c.release(batch); left > 0 {
+		if left := c.release(batch, time.Since(began)); left > 0 {
 			<-time.After(c.Pause - time.Since(began))
 		}
 	}
@@ -170,7 +175,7 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	var batch []*Call[In, Answer]
 	left := c.queued[:0]
 	for _, x := range c.queued {
-		if len(batch) == maxShared || c.busy[x.Key] {
+		if len(batch) == c.shared || c.busy[x.Key] {
 			left = append(left, x)
 			continue
 		}
@@ -185,10 +190,17 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// release frees the keys of a batch that got its answers, and returns how many calls wait.
-func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer]) (waiting int) {
+// release frees the keys of a batch that got its answers after a time, and returns how many calls wait.
+func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case c.Slow == 0:
+	case took > c.Slow:
+		c.shared = max(min(c.shared, len(batch))/2, minShared)
+	case took < c.Slow/2 && len(batch) >= c.shared:
+		c.shared = min(2*c.shared, maxShared)
+	}
 	for _, x := range batch {
 		delete(c.busy, x.Key)
 	}

@@ -95,6 +95,35 @@ func TestBatcherGathersCalls(t *testing.T) {
 	})
 }
 
+// A batch that takes too long is followed by smaller ones, until one that is full is quick again.
+func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		g.most, g.Slow = 1, time.Second
+		call := func(key int64) {
+			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
+		}
+		call(0)
+		<-g.begun
+		for key := range int64(1000) {
+			call(1 + key)
+		}
+		synctest.Wait()
+		g.end <- struct{}{}
+		for _, c := range []struct {
+			calls int
+			took  time.Duration
+		}{{256, 1001 * time.Millisecond}, {128, time.Second}, {128, 1001 * time.Millisecond}, {64, time.Minute}, {32, time.Minute}, {16, time.Minute},
+			{16, 500 * time.Millisecond}, {16, 499 * time.Millisecond}, {32, 0}, {64, 0}, {128, 0}, {120, 0}} {
+			storetest.Equal(t, "calls in a batch", len(<-g.begun), c.calls)
+			time.Sleep(c.took)
+			g.end <- struct{}{}
+		}
+		g.Close()
+		storetest.Equal(t, "calls in a batch at most", g.shared, 256)
+	})
+}
+
 // Of the calls with one key one is under way, the oldest first, whatever the others do.
 func TestBatcherKeepsKeysApart(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {

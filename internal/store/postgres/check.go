@@ -86,13 +86,13 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 	var left []*checking
 	decided := batch
 	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (sure bool, err error) {
-		if decided, left, err = readChecked(ctx, conn, batch); err != nil {
+		if decided, left, err = p.readChecked(ctx, conn, batch); err != nil {
 			return true, err
 		}
 		if p.between != nil {
 			p.between()
 		}
-		return writeChecks(ctx, conn, decided)
+		return p.writeChecks(ctx, conn, decided)
 	})
 	switch {
 	case err == nil:
@@ -115,13 +115,13 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 
 // readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer and Err of the decided calls. left are
 // the checks of recipients of which the batch has another one.
-func readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking, err error) {
+func (p *DB) readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking, err error) {
 	ids := columns.NewArrays(batch, 1)
 	ids.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
-	trip.Queue(stmtOpen)
-	trip.Queue(stmtLockTries, ids.Args()...)
-	trip.Queue(stmtReadChecked, ids.Args()...)
+	trip.Queue(p.text[stmtOpen])
+	trip.Queue(p.text[stmtLockTries], ids.Args()...)
+	trip.Queue(p.text[stmtReadChecked], ids.Args()...)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 2 { // begin, locks
@@ -184,7 +184,7 @@ var errNotCounted = errors.New("store: the verification ended during its check")
 
 // writeChecks writes the counted checks and commits. sure means, with an error, that nothing was committed. Only what the statement returns
 // was counted.
-func writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (sure bool, err error) {
+func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (sure bool, err error) {
 	counted := map[string]*checking{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
@@ -193,9 +193,9 @@ func writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (
 	}
 	var trip pgx.Batch
 	if len(counted) > 0 {
-		trip.Queue(stmtCount, countParameters(slices.Collect(maps.Values(counted)))...)
+		trip.Queue(p.text[stmtCount], countParameters(slices.Collect(maps.Values(counted)))...)
 	}
-	return commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	return p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if len(counted) == 0 {
 			return nil
 		}

@@ -101,11 +101,11 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 		"expires_at = created_at"} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
-		list, _, err := readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
+		list, _, err := db.readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
 		storetest.OK(t, err)
 		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
 		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
-		_, err = writeChecks(t.Context(), conn, list)
+		_, err = db.writeChecks(t.Context(), conn, list)
 		conn.Release()
 		storetest.OK(t, err)
 		storetest.Certain(t, list[0].Err)

@@ -163,8 +163,8 @@ func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.Engine.(*DB)
 	rows := func(table string) (n int) {
-		storetest.OK(t, db.read(t.Context(), func(conn *pgxpool.Conn) error {
-			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)
+		storetest.OK(t, db.read(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n)
 		}))
 		return n
 	}

@@ -18,13 +18,17 @@ import (
 
 // pgConn runs statements on a connection.
 type pgConn struct {
-	ctx context.Context
+	ctx   context.Context // of the statements
+	asked context.Context // of the caller; after its end no further statement begins
 	*pgxpool.Conn
 	now string
 }
 
 // Run implements sqldb.Conn.
 func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+	if err := c.asked.Err(); err != nil {
+		return 0, err
+	}
 	rows, _ := c.Query(c.ctx, clocked(statement, c.now, args), named(args)) // the rows have the error
 	return drain(rows, each)
 }
@@ -71,21 +75,21 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 
 // Read implements sqldb.Engine.
 func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.read(ctx, func(c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{ctx, c, p.now}}) })
+	return p.read(ctx, func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
 func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.change(ctx, func(c *pgxpool.Conn) error {
-		now, err := p.begin(ctx, c)
+	return p.change(ctx, func(own context.Context, c *pgxpool.Conn) error {
+		now, err := p.begin(own, c)
 		if err != nil {
 			return err
 		}
-		if err := f(sqldb.Tx{Conn: pgConn{ctx, c, p.now}, Now: now}); err != nil {
-			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+		if err := f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}, Now: now}); err != nil {
+			_, _ = c.Exec(own, "ROLLBACK")
 			return err
 		}
-		tag, err := c.Exec(ctx, "COMMIT")
+		tag, err := c.Exec(own, "COMMIT")
 		return errors.Join(err, notCommitted(err, tag))
 	})
 }
@@ -105,7 +109,7 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 
 // Run implements sqldb.Engine, in one round trip.
 func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
-	return p.change(ctx, func(c *pgxpool.Conn) error {
+	return p.change(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {

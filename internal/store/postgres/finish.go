@@ -161,8 +161,8 @@ func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
 // changed runs a prepared statement and returns the IDs of the rows that it changed.
 func (p *DB) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	changed := map[uuid.UUID]bool{}
-	err := withConn(ctx, p.finishers, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, statement, parameters...)
+	err := withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
 		var id pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err

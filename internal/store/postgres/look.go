@@ -25,10 +25,11 @@ const (
 	maxLookers = 2 // as maxWriters; looks do not delay Begins, nor these looks
 )
 
-// looking is a call of Look, finding one of Verification.
+// looking is a call of Look, finding one of Verification, reading one of ReadStep.
 type (
 	looking = batch.Call[gate.Look, gate.History]
 	finding = batch.Call[string, found]
+	reading = batch.Call[*sqldb.Step, struct{}]
 )
 
 // found is a verification with its newest send.
@@ -76,6 +77,10 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY ($1::text[])`
 
+func (p *DB) lookStatements() []statement {
+	return []statement{{stmtLook, p.sql(lookSQL)}, {stmtFind, p.sql(findSQL)}}
+}
+
 // Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
 func (p *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
 	return submitRead(ctx, p, p.looks, l)
@@ -93,6 +98,12 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 	return f.Verification, f.Send, f.now, err
 }
 
+// ReadStep implements sqldb.Engine. It shares round trips as Look does.
+func (p *DB) ReadStep(ctx context.Context, s *sqldb.Step) error {
+	_, err := submitRead(ctx, p, p.steps, s)
+	return err
+}
+
 // submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never uncertain.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
 	answer, err := reads.Submit(ctx, in, p.looked.Add(1)) // no two have the same key
@@ -102,9 +113,10 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// look answers a batch of looks, find one of verifications.
-func (p *DB) look(looks []*looking) { answerReads(p, looks, p.lookTrip) }
-func (p *DB) find(finds []*finding) { answerReads(p, finds, p.findTrip) }
+// look answers a batch of looks, find one of verifications, readSteps one of statements.
+func (p *DB) look(looks []*looking)      { answerReads(p, looks, p.lookTrip) }
+func (p *DB) find(finds []*finding)      { answerReads(p, finds, p.findTrip) }
+func (p *DB) readSteps(steps []*reading) { answerReads(p, steps, p.stepTrip) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. If one of them made the whole batch fail, it repeats each
 // alone.
@@ -136,8 +148,8 @@ func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err e
 	ids := columns.NewArrays(finds, 1)
 	ids.Add(columns.Text, func(buf []byte, x *finding) []byte { return append(buf, x.In...) })
 	byID := map[string]found{}
-	err = withConn(ctx, p.lookers, func(conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, stmtFind, ids.Args()...) // the rows have the error
+	err = withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, p.text[stmtFind], ids.Args()...) // the rows have the error
 		var f found
 		_, err := pgx.ForEachRow(rows, append([]any{columns.Into(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
@@ -152,6 +164,27 @@ func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err e
 	return all, err
 }
 
+// stepTrip runs the statements of a batch.
+func (p *DB) stepTrip(ctx context.Context, steps []*reading) ([]struct{}, error) {
+	var trip pgx.Batch
+	for _, x := range steps {
+		trip.Queue(clocked(x.In.Statement, p.now, x.In.Args), named(x.In.Args))
+	}
+	return make([]struct{}, len(steps)), withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		results := conn.SendBatch(ctx, &trip)
+		defer func() { err = errors.Join(err, results.Close()) }()
+		for _, x := range steps {
+			if x.In.Restart != nil {
+				x.In.Restart()
+			}
+			if err := readStep(x.In, results); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the database's clock is not within the bounds that
 // it assumed.
 func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.History, err error) {
@@ -159,8 +192,8 @@ func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.Histor
 	for range clockRetries {
 		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)
 		var now time.Time
-		err = withConn(ctx, p.lookers, func(conn *pgxpool.Conn) error {
-			rows, _ := conn.Query(ctx, stmtLook, lookParameters(looks, b)...) // the rows have the error
+		err = withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) error {
+			rows, _ := conn.Query(ctx, p.text[stmtLook], lookParameters(looks, b)...) // the rows have the error
 			seen, now, err = readLooked(rows, len(looks))
 			return err
 		})

@@ -103,7 +103,7 @@ func (p *DB) checkSchema(ctx context.Context) error {
 		return migrations.Wrap(err)
 	}
 	applied := map[int64]string{}
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, migrations.FingerprintsSQL)
 		var version int64
 		var sum string

@@ -25,8 +25,8 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
 	}
-	return writeError(withConn(ctx, p.finishers, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, stmtRenew, lease.Microseconds(), ids, attempts)
+	return writeError(withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, p.text[stmtRenew], lease.Microseconds(), ids, attempts)
 		return err
 	}))
 }
@@ -91,7 +91,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, ch recipient.Channe
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.Into(&d.at)}, sqldb.WorkFields(&d.Work)...)
-	}, statement, limit, lease.Microseconds(), string(ch), now, since)
+	}, p.text[statement], limit, lease.Microseconds(), string(ch), now, since)
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
@@ -165,7 +165,7 @@ FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIM
 // changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any) (list []T, err error) {
-	err = withConn(ctx, pool, func(conn *pgxpool.Conn) error {
+	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
 		_, err := drain(rows, sqldb.AppendTo(&list, fields))
 		return err

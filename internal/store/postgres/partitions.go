@@ -14,7 +14,7 @@ import (
 // EnsurePartitions implements sqldb.Native.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
-		return p.change(ctx, func(conn *pgxpool.Conn) error {
+		return p.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.Into(&until))
 		})
 	})
@@ -27,7 +27,7 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 	if err != nil {
 		return "", err
 	}
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+	err = p.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var dropped sql.NullString
 		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.DueBefore(now, age)).Scan(&dropped)
 		name = dropped.String

@@ -182,6 +182,12 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
 		{stmtTakeExpired, ", NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
 		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
+		{stmtUnclaim, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
+		{stmtEndLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
+		{stmtForgetClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
+		{stmtReadClaims, ", NULL", []string{"idempotency_keys_pkey"}},
+		{stmtClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
+		{stmtClaimedVerification, ", NULL", []string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
 	} {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
 		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 && (loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) { // one row of verifications each
@@ -238,7 +244,8 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", statement, parameters)))(t)
+	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.text[statement])
+	rows := storetest.Must(conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", name, parameters)))(t)
 	plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	return strings.Join(plan, "\n")
 }

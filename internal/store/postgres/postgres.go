@@ -5,8 +5,8 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,10 +27,11 @@ import (
 type DB struct {
 	sqldb.DB
 
-	writers   *pgxpool.Pool // only for Begin and Check, so that no slow reader delays them
+	writers   *pgxpool.Pool // only for Claim, Release, Begin and Check, so that no slow reader delays them
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
 	pool      *pgxpool.Pool // for everything else
-	lookers   *pgxpool.Pool // for Look and Verification
+	lookers   *pgxpool.Pool // for Look, Verification and ReadStep
+	claims    *batch.Batcher[keyChange, store.Claimed]
 	begins    *batch.Batcher[store.Intent, store.Begun]
 	checks    *batch.Batcher[store.CheckRequest, store.Checked]
 	endings   *batch.Batcher[store.Outcome, bool]
@@ -39,10 +40,13 @@ type DB struct {
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
 	looks         *batch.Batcher[gate.Look, gate.History]
 	finds         *batch.Batcher[string, found]
-	looked        atomic.Int64 // calls of Look; the keys of their batches
+	steps         *batch.Batcher[*sqldb.Step, struct{}]
+	looked        atomic.Int64 // shared reads so far; the keys of their batches
 
 	overdue overdue // up to where TakeOver has searched
 	between func()  // tests only: called between the two trips of a Begin or a Check; nil: not called
+
+	text map[string]string // prepared statements by name
 
 	now  string       // SQL expression for the database's time
 	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see boundsOf
@@ -54,15 +58,20 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
-	otherConns    = 6 // unless the URL says pool_max_conns
+	otherConns    = 4 // unless the URL says pool_max_conns
 	finisherConns = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
 	idleTime      = 5 * time.Minute
 	lifetime      = time.Hour
 )
 
-// ConnsPerReplica is how many connections one process opens at most: Begin and Check have maxWriters each, Look and Verification
-// maxLookers. With pool_max_conns in the URL that replaces otherConns.
-const ConnsPerReplica = 2*maxWriters + finisherConns + 2*maxLookers + otherConns
+// ConnsPerReplica is how many connections one process opens at most. Claim, Begin and Check have maxWriters each; the shared reads have
+// twice maxLookers. With pool_max_conns in the URL that replaces otherConns.
+const ConnsPerReplica = writerConns + finisherConns + lookerConns + otherConns
+
+const (
+	writerConns = 3 * maxWriters
+	lookerConns = 2 * maxLookers
+)
 
 func connectTimeout() time.Duration { return store.CallTimeout * 3 / 5 }
 
@@ -106,7 +115,7 @@ func Open(ctx context.Context, url, role string) (*DB, error) {
 
 // openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
-	p := &DB{now: now}
+	p := &DB{now: now, text: map[string]string{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, Native: p}
 	var err error
 	told, err := p.openPools(ctx, url, role)
@@ -115,10 +124,14 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
+	p.claims = batch.New(maxWriters, p.changeKeys)
 	p.begins, p.checks = batch.New(maxWriters, p.decideBatch), batch.New(maxWriters, p.decideChecks)
-	p.looks, p.finds = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find)
+	p.looks, p.finds, p.steps = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find), batch.New(maxLookers, p.readSteps)
+	p.steps.Waits = true // a step writes to its caller's variables
 	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
+	slow := beginTimeout() * 3 / 4
+	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.endings.Slow = slow, slow, slow, slow
 	return p, nil
 }
 
@@ -127,26 +140,26 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
 		return now, err
 	}
-	if err = withConn(ctx, p.pool, func(conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
+	if err = withConn(ctx, p.pool, func(ctx context.Context, conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{conns: 2 * maxWriters, session: writerSession, statements: append(p.beginStatements(), p.checkStatements()...)}
+	o := poolOptions{conns: writerConns, open: writerConns, session: writerSession, statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{conns: finisherConns, session: finisherSession, statements: p.finishStatements()}
+	o = poolOptions{conns: finisherConns, open: finisherConns, session: finisherSession, statements: p.prepared(p.finishStatements())}
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{conns: 2 * maxLookers, statements: []statement{{stmtLook, p.sql(lookSQL)}, {stmtFind, p.sql(findSQL)}}}
+	o = poolOptions{conns: lookerConns, open: maxLookers, statements: p.prepared(p.lookStatements())}
 	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	// A connection prepares its statements one after the other. The first Begin must not wait for that within its own time.
-	if err = withConn(ctx, p.writers, func(*pgxpool.Conn) error { return nil }); err != nil {
+	// The first Begin must not wait for a connection within its own time.
+	if err = withConn(ctx, p.writers, func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 		return now, err
 	}
 	return p.Clock(ctx)
@@ -176,9 +189,10 @@ func parseURL(url string) (*pgxpool.Config, error) {
 
 // poolOptions are the differences between the pools.
 type poolOptions struct {
-	conns      int32             // most connections, one of which stays open; 0: as parseURL says
+	conns      int32             // most connections; 0: as parseURL says
+	open       int32             // connections that stay open
 	session    map[string]string // settings besides session
-	statements []statement       // prepared on each connection, each with one generic plan
+	statements []string          // prepared on each connection, each with one generic plan
 }
 
 // statement is a statement to prepare.
@@ -191,7 +205,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		return nil, err
 	}
 	if o.conns > 0 {
-		config.MaxConns, config.MinConns = o.conns, 1
+		config.MaxConns, config.MinConns = o.conns, o.open
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without prepared statements ping a connection that
 	// was idle for 1 s. The others only look for unread bytes, since their calls are repeated after a lost connection.
@@ -204,6 +218,9 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(session)
+	if len(o.statements) > 0 { // planned once: the arrays' lengths make each batch look different, and planning costs as much as running
+		settings["plan_cache_mode"] = "force_generic_plan"
+	}
 	maps.Copy(settings, o.session)
 	for name, value := range settings {
 		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
@@ -219,35 +236,39 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
-		if err := requireDurableCommits(ctx, conn); err != nil {
-			return err
-		}
 		return prepareAll(ctx, conn, o.statements)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// prepareAll prepares the statements on a new connection. They are planned once: the arrays' lengths make each batch look different,
-// and planning costs as much as running.
-func prepareAll(ctx context.Context, conn *pgx.Conn, statements []statement) error {
+// prepared adds the statements to p.text, and returns their texts.
+func (p *DB) prepared(lists ...[]statement) (texts []string) {
+	for _, s := range slices.Concat(lists...) {
+		p.text[s.name] = s.sql
+		texts = append(texts, s.sql)
+	}
+	return texts
+}
+
+// unbound is a statement that can't run without its parameter.
+const unbound = "SELECT $1::int"
+
+// prepareAll prepares the statements on a new connection in one round trip. pgx prepares all statements of a batch before it binds their
+// parameters, and the first one here has none, so pgx runs none of them. If a later pgx did otherwise, the first use would prepare them.
+func prepareAll(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil
 	}
-	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
+	var all pgx.Batch
+	all.Queue(unbound)
+	for _, s := range statements {
+		all.Queue(s)
+	}
+	err := conn.SendBatch(ctx, &all).Close()
+	if conn.IsClosed() || sqlState(err) != "" {
 		return err
 	}
-	for _, s := range statements {
-		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
 	return nil
-}
-
-// requireDurableCommits turns synchronous_commit on if the server's default is off, so that a committed row is on the disk.
-func requireDurableCommits(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
-	return err
 }
 
 // LastCommit implements sqldb.Engine.
@@ -255,6 +276,7 @@ func (p *DB) LastCommit() *sqldb.Commit { return p.committed.Load() }
 
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {
+	p.claims.Close()
 	p.begins.Close()
 	p.checks.Close()
 	p.endings.Close()
@@ -262,12 +284,13 @@ func (p *DB) Close() error {
 	p.eventEnds.Close()
 	p.looks.Close()
 	p.finds.Close()
+	p.steps.Close()
 	p.closePools()
 	return nil
 }
 
 // read runs f, which must only read, on a pooled connection. If the connection was lost, it empties the pool and runs f once more.
-func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
+func (p *DB) read(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
 		p.pool.Reset() // the other connections are probably lost too
@@ -277,7 +300,7 @@ func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
 }
 
 // change runs f, which may write, on a pooled connection, and never repeats it.
-func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
+func (p *DB) change(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	return writeError(withConn(ctx, p.pool, f))
 }
 
@@ -288,18 +311,36 @@ func writeError(err error) error {
 }
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps fault.Unavailable, since nothing was sent. A
-// connection to a server that has become read-only is closed.
-func withConn(ctx context.Context, pool *pgxpool.Pool, f func(*pgxpool.Conn) error) error {
+// connection to a server that has become read-only is closed. ctx bounds the wait for a connection; f gets a context of its own, since pgx
+// closes a connection whose statement's context ends, and a new one costs several round trips.
+func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return store.Unavailable(postgresCause(err))
 	}
 	defer conn.Release()
-	err = f(conn)
+	own, cancel := context.WithDeadline(context.WithoutCancel(ctx), statementDeadline(ctx))
+	defer cancel()
+	err = f(own, conn)
 	if readOnly(err) {
-		_ = conn.Conn().Close(ctx) // this server is no longer the primary; the next connection goes to the one that is
+		_ = conn.Conn().Close(own) // this server is no longer the primary; the next connection goes to the one that is
 	}
 	return err
+}
+
+// longest is how long statements may take that their caller does not bound; see sqldb.PatientSQL.
+const longest = time.Minute
+
+// statementDeadline returns until when statements may run that begin now: until the end of ctx, but at least as long as a call may take.
+func statementDeadline(ctx context.Context) time.Time {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return time.Now().Add(longest)
+	}
+	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
+		return least
+	}
+	return end
 }
 
 // rolledBack reports whether the server itself ended the statement with an ERROR, which rolls the transaction back.

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/url"
 	"sync"
@@ -40,6 +42,7 @@ type proxy struct {
 	cuts
 	commits int // seen since it was armed
 	away    bool
+	turns   atomic.Int64 // how often a client said something after the server had answered, or first
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -109,9 +112,16 @@ func (p *proxy) serve() {
 	}
 }
 
+// preparedCommit is the name that pgx gives to the prepared statement COMMIT, as a Bind has it.
+var preparedCommit = func() []byte {
+	sum := sha256.Sum256([]byte("COMMIT"))
+	return append([]byte("stmtcache_"+hex.EncodeToString(sum[:24])), 0)
+}()
+
 type conversation struct {
 	*proxy
 	client, server net.Conn
+	answered       atomic.Bool
 	pending        atomic.Int32 // the cut of the COMMIT that is on its way
 }
 
@@ -121,13 +131,17 @@ func (c *conversation) end() { _, _ = c.client.Close(), c.server.Close() }
 // so all that it belongs to came with it or before.
 func (c *conversation) requests() {
 	defer c.end()
+	c.answered.Store(true)
 	buffer := make([]byte, 1<<20)
 	for {
 		n, err := c.client.Read(buffer)
 		if err != nil {
 			return
 		}
-		commit := bytes.Contains(buffer[:n], append([]byte(stmtCommit), 0)) && !bytes.Contains(buffer[:n], []byte("COMMIT"))
+		if c.answered.Swap(false) {
+			c.turns.Add(1)
+		}
+		commit := bytes.Contains(buffer[:n], preparedCommit) && !bytes.Contains(buffer[:n], []byte("COMMIT"))
 		switch mode := c.next(commit); mode {
 		case cutNever:
 		case cutRequest, cutAny:
@@ -154,6 +168,7 @@ func (c *conversation) replies() {
 		if err != nil {
 			return
 		}
+		c.answered.Store(true)
 		mode := cut(c.pending.Load())
 		if mode == cutNever {
 			if _, err := c.client.Write(buffer[:n]); err != nil {

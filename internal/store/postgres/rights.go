@@ -115,7 +115,7 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, `
 SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
        ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))

@@ -29,12 +29,11 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		if len(names) == 0 {
-			return nil
-		}
-		// Not a prepared statement: it must also work with a pooler that divides sessions, which is detected only later.
-		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false)
-  FROM unnest($1::text[], $2::text[]) AS s (name, value)`, pgx.QueryExecModeExec, names, values)
+		// Not a prepared statement: it must also work with a pooler that divides sessions, which is detected only later. A committed row is on
+		// the disk: if the server's default is off, synchronous_commit is turned on.
+		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)
+UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
+			pgx.QueryExecModeExec, names, values)
 		return err
 	}
 }

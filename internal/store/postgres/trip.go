@@ -79,7 +79,7 @@ func (p *DB) doubt() {
 func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
 	for range clockRetries {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
-		v, err := readTrip(ctx, conn, batch, b)
+		v, err := p.readTrip(ctx, conn, batch, b)
 		if err != nil {
 			return nil, true, err
 		}
@@ -90,7 +90,7 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			}
 			answers = v.decide(batch)
 			began := time.Now()
-			sure, err = writeTrip(ctx, conn, batch, answers)
+			sure, err = p.writeTrip(ctx, conn, answers)
 			if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
 				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
 			}
@@ -121,17 +121,17 @@ func (v gateView) decide(batch []*call) []answer {
 // readTrip opens a transaction, locks the recipients and the verifications that calls name, and reads what the gate decides by. If holders
 // have verifications that calls may join, a second trip locks all candidates in one order, and reads again what decides on their calls: a
 // check may have ended a verification, and locked out its recipient, before the lock was free.
-func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
+func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
 	named := candidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
 	var first, second pgx.Batch
-	first.Queue(stmtOpen)
-	first.Queue(stmtLock, lockParameters(batch)...)
+	first.Queue(p.text[stmtOpen])
+	first.Queue(p.text[stmtLock], lockParameters(batch)...)
 	if mixed {
-		first.Queue(stmtSave)
-		second.Queue(stmtUnlock)
+		first.Queue(p.text[stmtSave])
+		second.Queue(p.text[stmtUnlock])
 	}
-	if v, err = readFacts(ctx, conn, &first, batch, named, b); err != nil {
+	if v, err = p.readFacts(ctx, conn, &first, batch, named, b); err != nil {
 		return v, err
 	}
 	all := candidates(batch, v.held)
@@ -145,7 +145,7 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 		}
 		all[n].i = len(joining) - 1
 	}
-	w, err := readFacts(ctx, conn, &second, joining, all, b)
+	w, err := p.readFacts(ctx, conn, &second, joining, all, b)
 	if err != nil {
 		return v, err
 	}
@@ -159,12 +159,12 @@ func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) 
 }
 
 // readFacts makes a trip: it runs the queued statements, which return nothing, locks the candidates and reads the gate's facts on the calls.
-func readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate, b bounds) (v gateView, err error) {
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate, b bounds) (v gateView, err error) {
 	queued := trip.Len()
 	if len(list) > 0 {
-		trip.Queue(stmtCandidates, candidateParameters(list)...)
+		trip.Queue(p.text[stmtCandidates], candidateParameters(list)...)
 	}
-	trip.Queue(gateStatement(calls), gateParameters(calls, b)...)
+	trip.Queue(p.text[gateStatement(calls)], gateParameters(calls, b)...)
 	results := conn.SendBatch(ctx, trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	for range queued {
@@ -188,10 +188,10 @@ func readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls [
 }
 
 // writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that nothing was committed.
-func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
+func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer) (sure bool, err error) {
 	var trip pgx.Batch
-	n := queueRows(&trip, answers)
-	return commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	n := p.queueRows(&trip, answers)
+	return p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for range n {
 			if _, err := results.Exec(); err != nil {
 				return err
@@ -203,9 +203,9 @@ func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers [
 
 // commitTrip sends the queued statements and a COMMIT; read reads the results of the statements. sure means, with an error, that nothing
 // was committed.
-func commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
+func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
 	n := trip.Len()
-	trip.Queue(stmtCommit)
+	trip.Queue(p.text[stmtCommit])
 	results := conn.SendBatch(ctx, trip)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed. If the connection ends without an
@@ -225,7 +225,7 @@ func commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read f
 }
 
 // queueRows queues the statements that write the rows of all admitted sends, and returns how many statements these are.
-func queueRows(trip *pgx.Batch, answers []answer) int {
+func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
 	var admitted []*answer
 	var fresh, joined []*store.Verification
@@ -242,14 +242,14 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
+		trip.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(stmtJoin, joinParameters(joined)...)
+		trip.Queue(p.text[stmtJoin], joinParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		trip.Queue(stmtSends, sqldb.SendTable.Arrays(store.InSend, sends)...)
-		trip.Queue(stmtOutbox, outboxParameters(admitted)...)
+		trip.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
+		trip.Queue(p.text[stmtOutbox], outboxParameters(admitted)...)
 	}
 	return trip.Len()
 }

@@ -63,7 +63,7 @@ func (p *DB) Ping(ctx context.Context) error {
 	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue(p.sql(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomFor})
 		b.Queue(emptySQL)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 )
@@ -78,8 +79,15 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
-	return readFirstRow(ctx, db, VerificationFields, db.Dialect.newestSQL(),
+	found, err := readShared(ctx, db, VerificationFields, db.Dialect.newestSQL(),
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.ResendWithin})
+	if err != nil {
+		return store.Verification{}, err
+	}
+	if len(found) == 0 {
+		return store.Verification{}, fault.NotFound
+	}
+	return found[0], nil
 }
 
 // TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than

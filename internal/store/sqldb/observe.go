@@ -6,13 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 )
 
 // Kinds lists what [Observed] tells apart: the methods of Native and the shared reads by themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "look", "verification", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
+var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
 // Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call,
@@ -85,6 +87,12 @@ func (e observedEngine) Verification(ctx context.Context, id string) (store.Veri
 	return e.Engine.Verification(ctx, id)
 }
 
+// ReadStep implements Engine.
+func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
+	defer e.since(time.Now(), "read")
+	return e.Engine.ReadStep(ctx, s)
+}
+
 type observedNative struct {
 	Native
 	observer
@@ -94,6 +102,18 @@ type observedNative struct {
 func (n observedNative) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	defer n.since(time.Now(), "begin")
 	return n.Native.Begin(ctx, intent)
+}
+
+// Claim implements Native.
+func (n observedNative) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	defer n.since(time.Now(), "claim")
+	return n.Native.Claim(ctx, c)
+}
+
+// Release implements Native.
+func (n observedNative) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	defer n.since(time.Now(), "release")
+	return n.Native.Release(ctx, key, id, forget)
 }
 
 // Refused implements Native.

@@ -80,7 +80,7 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, nil
 	}
-	all, err = ReadAll(ctx, db, withNow(&now, VerificationFields),
+	all, err = readShared(ctx, db, withNow(&now, VerificationFields),
 		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id `+db.Dialect.in("ids"), Args{"ids": ids})
 	return all, now, err
 }

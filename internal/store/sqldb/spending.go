@@ -78,14 +78,11 @@ func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipi
 
 // CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		_, err := q.Run(holdSQL, Args{"channel": ch, "recipient": h}, func(read Scan) error {
-			var since, until, now time.Time
-			err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
-			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
-			return err
-		})
+	err = db.ReadStep(ctx, &Step{Statement: holdSQL, Args: Args{"channel": ch, "recipient": h}, Each: func(read Scan) error {
+		var since, until, now time.Time
+		err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
+		hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
 		return err
-	})
+	}})
 	return hold, err
 }

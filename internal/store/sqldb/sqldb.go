@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -41,6 +43,8 @@ type Engine interface {
 	Look(ctx context.Context, l gate.Look) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	// ReadStep runs a statement that only reads, of which sends and checks wait for the answer. In Postgres it shares a trip with others.
+	ReadStep(ctx context.Context, s *Step) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it
@@ -63,6 +67,12 @@ type Native interface {
 	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
 	// wrote it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
+	// Claim claims an idempotency key for a request; see the type Claim. While another request holds the claim, the answer is ClaimBusy. If
+	// its lease has ended and there is no send, the next request with the same fingerprint gets the claim.
+	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
+	// Release ends the lease of a claim that led to no send, so that the next request can get the claim at once. With forget it deletes the
+	// claim, so that the key can also be used for a different request. It changes nothing if the claim has another SendID than id.
+	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
 	// the larger Recipients kept.
 	Refused(ctx context.Context, refusals []store.Send) error
@@ -119,6 +129,7 @@ type Step struct {
 	Statement string
 	Args      Args
 	Each      func(Scan) error // nil: rows are not read
+	Restart   func()           // called before the rows of a ReadStep are read; nil: not called
 	Changed   int64            // rows that it changed or returned
 }
 
@@ -222,6 +233,15 @@ func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx
 // ReadAll is All in a read of its own.
 func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
 	return Reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
+}
+
+// readShared is ReadAll by a ReadStep.
+func readShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
+	s := Step{Statement: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
+	if err = db.ReadStep(ctx, &s); err != nil {
+		return nil, err
+	}
+	return rows, nil
 }
 
 // readFirstRow is firstRow in a read of its own.

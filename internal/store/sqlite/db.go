@@ -91,6 +91,14 @@ func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return store.Unavailable(sqliteCause(f(s.tx(ctx, s.readers))))
 }
 
+// ReadStep implements sqldb.Engine.
+func (s *DB) ReadStep(ctx context.Context, x *sqldb.Step) error {
+	return s.Engine.Read(ctx, func(q sqldb.Tx) error {
+		_, err := q.Run(x.Statement, x.Args, x.Each)
+		return err
+	})
+}
+
 // Run implements sqldb.Engine.
 func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {

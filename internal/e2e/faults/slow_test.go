@@ -1,0 +1,149 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/store"
+)
+
+// flood is requests that come at a rate, whether earlier ones have their answers or not, and what they heard.
+type flood struct {
+	*apptest.Stack
+	client http.Client
+
+	sent                              int // requests so far
+	Accepted, Limited, Shed, Unserved atomic.Int64
+}
+
+func newFlood(s *apptest.Stack) *flood {
+	transport := &http.Transport{MaxIdleConnsPerHost: 4096}
+	s.Cleanup(transport.CloseIdleConnections)
+	return &flood{Stack: s, client: http.Client{Transport: transport}}
+}
+
+// wave sends so many requests a second for a while, each with an Idempotency-Key, and returns how many were accepted once all have their
+// answers. Of ten, one is for the recipient of an earlier one.
+func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
+	before := f.Accepted.Load()
+	ticks := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticks.Stop()
+	var all sync.WaitGroup
+	for range int(lasts.Seconds() * float64(rate)) {
+		<-ticks.C
+		recipient := f.sent
+		if f.sent++; f.sent%10 == 0 {
+			recipient = f.sent / 10
+		}
+		all.Go(func() { f.ask(recipient) })
+	}
+	all.Wait()
+	return f.Accepted.Load() - before
+}
+
+func (f *flood) ask(recipient int) {
+	req, err := http.NewRequest(http.MethodPost, f.Replicas[0].Base+"/v1/verifications",
+		strings.NewReader(fmt.Sprintf(`{"channel":"email","to":"flood%d@example.com"}`, recipient)))
+	apptest.Must(f.T, err)
+	req.Header.Set("Authorization", "Bearer "+f.Key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", fmt.Sprintf("flood-%d-%p", recipient, req))
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	switch shed := strings.Contains(string(body), "More requests came than can be served in time."); {
+	case resp.StatusCode == http.StatusAccepted:
+		f.Accepted.Add(1)
+	case resp.StatusCode == http.StatusTooManyRequests:
+		f.Limited.Add(1)
+	case resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "":
+		f.Errorf("%d %s", resp.StatusCode, body)
+	case shed && !strings.Contains(string(body), `"may_have_counted":false`):
+		f.Errorf("refused at once, and yet %s", body)
+	case shed:
+		f.Shed.Add(1)
+	default:
+		f.Unserved.Add(1)
+	}
+}
+
+// Postgres is 150 ms away on a narrow link, and several times as many requests come as it can serve: no fewer sends are served than under
+// half of that load, the rest is refused at once, no connection is closed, nothing accepted is lost, and nobody gets more than the policy.
+func TestSlowPostgresUnderOverload(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnOwnPostgres(t).Policy(three)
+	link := through(s, "SENDCODE_DATABASE_URL")
+	s.Start(1)
+	for _, toxic := range []string{
+		`{"name":"up","type":"latency","stream":"upstream","attributes":{"latency":75}}`,
+		`{"name":"down","type":"latency","stream":"downstream","attributes":{"latency":75}}`,
+		`{"name":"narrow","type":"bandwidth","stream":"upstream","attributes":{"rate":60}}`,
+	} {
+		_, err := link.Toxics.AddToxicJson(strings.NewReader(toxic))
+		apptest.Must(t, err)
+	}
+	f := newFlood(s)
+	half := f.wave(25, 6*time.Second)
+	if n := f.Shed.Load() + f.Unserved.Load(); n > 0 {
+		t.Errorf("%d not served under half load", n)
+	}
+	opened := sessions(s)
+	var waves []int64
+	for range 3 { // it does not wear off
+		waves = append(waves, f.wave(400, 6*time.Second))
+	}
+	opened = sessions(s) - opened
+	t.Logf("%d accepted under half load, %v under overload; %d refused by the policy, %d at once, %d not served in time; %d connections opened",
+		half, waves, f.Limited.Load(), f.Shed.Load(), f.Unserved.Load(), opened)
+	for _, n := range waves {
+		if n < half {
+			t.Errorf("%d accepted under overload, %d under half of what can be served", n, half)
+		}
+	}
+	if n := f.Unserved.Load(); n > int64(f.sent)/20 || f.Shed.Load() < int64(f.sent)/4 {
+		t.Errorf("of %d requests, %d waited in vain and %d were refused at once", f.sent, n, f.Shed.Load())
+	}
+	if opened > 8 { // what the pools had not opened before
+		t.Errorf("%d connections were opened", opened)
+	}
+	for _, toxic := range []string{"up", "down", "narrow"} {
+		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), toxic))
+	}
+	mails, rows := map[string]int{}, map[string]int{}
+	h := ended(s, s.Replicas[0].DB())
+	for _, m := range s.Mails() {
+		mails[m.ID]++
+	}
+	for _, row := range h {
+		rows[row.Recipient.String()]++
+		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 || rows[row.Recipient.String()] > 1 {
+			t.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n, rows[row.Recipient.String()])
+		}
+	}
+	if lost := f.Accepted.Load() - int64(len(h)); lost > 0 {
+		t.Errorf("%d accepted sends are not there", lost)
+	}
+}
+
+// sessions returns how many connections Postgres has had.
+func sessions(s *apptest.Stack) (n int) {
+	s.Helper()
+	conn, err := pgx.Connect(s.Context(), s.Postgres.URL())
+	apptest.Must(s.T, err)
+	defer func() { _ = conn.Close(s.Context()) }()
+	apptest.Must(s.T, conn.QueryRow(s.Context(), `SELECT sessions FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+	return n
+}

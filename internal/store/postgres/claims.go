@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/columns"
+	"sendcode/internal/store/sqldb"
+)
+
+// Claims and releases of Idempotency-Keys that come while a round trip is under way share the next one, as Begins do. A batch has one of
+// each key at most. The keys are sorted, so that two replicas lock them in one order.
+
+const (
+	stmtUnclaim             = "sendcode_unclaim"
+	stmtEndLeases           = "sendcode_end_leases"
+	stmtForgetClaims        = "sendcode_forget_claims"
+	stmtClaim               = "sendcode_claim"
+	stmtReadClaims          = "sendcode_read_claims"
+	stmtClaimedSends        = "sendcode_claimed_sends"
+	stmtClaimedVerification = "sendcode_claimed_verifications"
+)
+
+// keyChange is a claim or, with release, the release of one; see sqldb.Native.
+type keyChange struct {
+	store.Claim // of a release: Key and SendID
+	release     bool
+	forget      bool // with release: the key may be used for another request
+}
+
+type keyCall = waiting[keyChange, store.Claimed]
+
+func (p *DB) claimStatements() []statement {
+	const claimed = `
+FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
+	const life = `k.created_at <= excluded.created_at - $5 * interval '1 microsecond'`
+	return []statement{
+		{stmtUnclaim, `
+DELETE FROM idempotency_keys k USING unnest($1::bytea[], $2::uuid[]) AS r(key, send)
+WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
+		{stmtEndLeases, p.sql(`
+UPDATE idempotency_keys k SET held_until = @now FROM unnest($1::bytea[], $2::uuid[]) AS r(key, send)
+WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
+		{stmtForgetClaims, p.sql(`
+DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
+    SELECT key FROM idempotency_keys
+    WHERE created_at <= (SELECT @now - $1 * interval '1 microsecond') AND key <> ALL ($2::bytea[])
+    ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED))`)},
+		{stmtClaim, p.sql(`
+INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
+SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + $4 * interval '1 microsecond'
+FROM (SELECT @now AS now) AS clock, unnest($1::bytea[], $2::bytea[], $3::uuid[]) AS u(key, fingerprint, send) ORDER BY u.key
+ON CONFLICT (key) DO UPDATE SET
+    fingerprint = excluded.fingerprint, held_until = excluded.held_until,
+    send_id = CASE WHEN ` + life + ` THEN excluded.send_id ELSE k.send_id END,
+    created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
+WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
+RETURNING k.key`)},
+		// Separate statements, which also see what another transaction committed that stmtClaim waited for.
+		{stmtReadClaims, p.sql(`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
+		{stmtClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
+		{stmtClaimedVerification, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
+CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
+	}
+}
+
+// Claim implements sqldb.Native.
+func (p *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	return p.claims.Submit(ctx, keyChange{Claim: c}, lockOfKey(c.Key))
+}
+
+// Release implements sqldb.Native.
+func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	c := keyChange{Claim: store.Claim{Key: key, SendID: id}, release: true, forget: forget}
+	_, err := p.claims.Submit(ctx, c, lockOfKey(key))
+	return err
+}
+
+// lockOfKey returns the batcher's key for an Idempotency-Key, which is a hash.
+func lockOfKey(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
+
+// changeKeys makes the round trip of a batch within beginTimeout. Every call gets an answer or an error.
+func (p *DB) changeKeys(batch []*keyCall) {
+	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
+	defer cancel()
+	slices.SortFunc(batch, func(x, y *keyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
+	p.changeKeysWithin(ctx, batch)
+}
+
+// changeKeysWithin makes the round trip of a batch. If one call made it fail, or if their leases and lives differ, it makes one for each
+// call. A claim can be repeated, also after a commit of which no answer came: its row has the ID of its send then.
+func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
+	var answers map[[32]byte]store.Claimed
+	var claims, ended, forgotten []*keyCall
+	alike := true
+	for _, x := range batch {
+		switch {
+		case !x.In.release:
+			claims = append(claims, x)
+			alike = alike && x.In.Lease == claims[0].In.Lease && x.In.Life == claims[0].In.Life
+		case x.In.forget:
+			forgotten = append(forgotten, x)
+		default:
+			ended = append(ended, x)
+		}
+	}
+	var err error
+	if alike {
+		again := false
+		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
+			answers, sure, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten, again)
+			again = true
+			return sure, err
+		})
+	}
+	if len(batch) > 1 && (!alike || oneCallFailed(err)) {
+		for _, x := range batch {
+			p.changeKeysWithin(ctx, []*keyCall{x})
+		}
+		return
+	}
+	for _, x := range batch {
+		x.Finish(answers[x.In.Key], err)
+	}
+}
+
+// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that nothing was committed. again:
+// an earlier run may have been committed.
+func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall, again bool) (
+	answers map[[32]byte]store.Claimed, sure bool, err error) {
+	var trip pgx.Batch
+	trip.Queue(p.text[stmtOpen])
+	for _, c := range []struct {
+		statement string
+		released  []*keyCall
+	}{{stmtUnclaim, forgotten}, {stmtEndLeases, ended}} {
+		if len(c.released) > 0 {
+			keys := keysOf(c.released)
+			keys.Add(columns.UUID, appendSendID)
+			trip.Queue(p.text[c.statement], keys.Args()...)
+		}
+	}
+	changes := trip.Len()
+	if len(claims) > 0 {
+		p.queueClaims(&trip, claims)
+	}
+	sure, err = p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+		for range changes {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
+		if len(claims) == 0 {
+			return nil
+		}
+		answers, err = readClaimed(results, claims, again)
+		return err
+	})
+	return answers, sure, err
+}
+
+// queueClaims queues the statements of claims of one lease and one life.
+func (p *DB) queueClaims(trip *pgx.Batch, claims []*keyCall) {
+	keys, one := keysOf(claims).Args(), claims[0].In
+	rows := keysOf(claims)
+	rows.Add(columns.Bytes, func(buf []byte, x *keyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
+	rows.Add(columns.UUID, appendSendID)
+	life := one.Life.Microseconds()
+	trip.Queue(p.text[stmtForgetClaims], life, keys[0], store.ClaimsForgotten*len(claims))
+	trip.Queue(p.text[stmtClaim], rows.Args(one.Lease.Microseconds(), life)...)
+	for _, statement := range []string{stmtReadClaims, stmtClaimedSends, stmtClaimedVerification} {
+		trip.Queue(p.text[statement], keys...)
+	}
+}
+
+func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
+	keys := columns.NewArrays(calls, 3)
+	keys.Add(columns.Bytes, func(buf []byte, x *keyCall) []byte { return append(buf, x.In.Key[:]...) })
+	return keys
+}
+
+func appendSendID(buf []byte, x *keyCall) []byte { return append(buf, x.In.SendID[:]...) }
+
+// readClaimed reads the results of queueClaims. again is as for changeKeysOnConn.
+func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[32]byte]store.Claimed, error) {
+	if _, err := results.Exec(); err != nil { // of the forgotten
+		return nil, err
+	}
+	var key []byte
+	held := map[[32]byte]bool{}
+	var now time.Time
+	var row store.ClaimRow
+	var s store.Send
+	var v store.Verification
+	stored := map[[32]byte]store.ClaimRow{}
+	sends := map[[32]byte]store.Send{}
+	verifications := map[[32]byte]store.Verification{}
+	for _, read := range []struct {
+		fields []any
+		each   func(key [32]byte)
+	}{
+		{nil, func(key [32]byte) { held[key] = true }},
+		{[]any{columns.Into(&now), &row.Fingerprint, &row.SendID}, func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
+		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
+		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
+	} {
+		rows, _ := results.Query() // the rows have the error
+		_, err := pgx.ForEachRow(rows, append([]any{&key}, read.fields...), func() error { read.each([32]byte(key)); return nil })
+		if err != nil {
+			return nil, err
+		}
+	}
+	answers := map[[32]byte]store.Claimed{}
+	for _, x := range claims {
+		key := x.In.Key
+		answers[key] = store.Claimed{State: store.ClaimBusy} // without a row: another request has just released and deleted the claim
+		if row, found := stored[key]; found {
+			answers[key] = row.Claimed(x.In.Claim, held[key] || again && row.SendID == x.In.SendID, sends[key], verifications[key], now)
+		}
+	}
+	return answers, nil
+}

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"sendcode/internal/servertest"
+	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+// A connection costs two round trips beyond its authentication, however many statements it prepares: at a slow database each one more would
+// be as long as a send may take.
+func TestOpeningTakesTwoRoundTrips(t *testing.T) {
+	p, through := newProxy(t, lentDatabase(t))
+	connect(t, through) // stays open: its end would count
+	login := p.turns.Load()
+	for name, o := range map[string]poolOptions{
+		"writers": {conns: 1, session: writerSession, statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements)},
+		"others":  {conns: 1},
+	} {
+		pool := storetest.Must(newPool(t.Context(), through, "", o))(t)
+		t.Cleanup(pool.Close)
+		before := p.turns.Load()
+		conn := storetest.Must(pool.Acquire(t.Context()))(t)
+		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login, min(2, int64(len(o.statements))+1))
+		for _, text := range o.statements {
+			servertest.Same(t, text, one[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
+		}
+		conn.Release()
+	}
+}
+
+func prepared(lists ...func(*DB) []statement) []string {
+	p := &DB{now: serverClock, text: map[string]string{}}
+	var all []statement
+	for _, list := range lists {
+		all = append(all, list(p)...)
+	}
+	return p.prepared(all)
+}
+
+// A caller that leaves during its statement closes no connection, and its next statement does not begin.
+func TestLeavingClosesNoConnection(t *testing.T) {
+	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
+	db, other, holder := openTest(t, address, serverClock), openTest(t, address, serverClock), connect(t, address)
+	before := db.pool.Stat().NewConnsCount()
+	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.Write} {
+		exec(t, holder, `SELECT pg_advisory_lock(7)`)
+		ctx, leave := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() {
+			second <- call(ctx, func(q sqldb.Tx) error {
+				_, err := q.Run(`SELECT pg_advisory_xact_lock(7)`, nil, nil)
+				first <- err
+				_, next := q.Run(`SELECT 1`, nil, nil)
+				return errors.Join(err, next)
+			})
+		}()
+		servertest.Await(t, "the statement to wait", func() bool { return waits(t, other) })
+		leave()
+		exec(t, holder, `SELECT pg_advisory_unlock(7)`)
+		storetest.OK(t, <-first)
+		storetest.Is(t, <-second, context.Canceled)
+		storetest.OK(t, db.Ping(t.Context()))
+		servertest.Same(t, "connections opened during "+name, db.pool.Stat().NewConnsCount(), before)
+	}
+}
+
+// A claim whose COMMIT had no answer is repeated, and is still held.
+func TestClaimSurvivesALostConnection(t *testing.T) {
+	f, p := faultFixture(t)
+	c := store.Claim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+	p.arm(cuts{mode: cutReply, times: 1})
+	got, err := f.Claim(t.Context(), c)
+	storetest.OK(t, err)
+	storetest.Equal(t, "claim", got.State, store.ClaimHeld)
+	trips, _ := p.seen()
+	storetest.Equal(t, "round trips", trips, 2)
+	p.arm(cuts{mode: cutReply, times: 1})
+	storetest.OK(t, f.Release(t.Context(), c.Key, c.SendID, true))
+	p.arm(cuts{})
+	c.Fingerprint[0]++
+	storetest.Equal(t, "after the release", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimHeld)
+}
+
+// Claims and releases that share a trip have each its own answer, also with leases of their own.
+func TestClaimsShareATrip(t *testing.T) {
+	f, p := faultFixture(t)
+	db := f.Engine.(*DB)
+	claimOf := func(n byte) store.Claim {
+		return store.Claim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+	}
+	first, second := claimOf(1), claimOf(2)
+	storetest.Must(f.Claim(t.Context(), first))(t)
+	storetest.Must(f.Claim(t.Context(), second))(t)
+	run := func(changes ...keyChange) (calls []*keyCall) {
+		for _, c := range changes {
+			calls = append(calls, batch.NewCall[keyChange, store.Claimed](c, lockOfKey(c.Key)))
+		}
+		p.arm(cuts{})
+		db.changeKeys(slices.Clone(calls))
+		return calls
+	}
+	other := claimOf(2)
+	other.Fingerprint[5]++
+	calls := run(keyChange{Claim: claimOf(4)}, keyChange{Claim: first, release: true, forget: true}, keyChange{Claim: other}, keyChange{Claim: claimOf(3)})
+	trips, _ := p.seen()
+	storetest.Equal(t, "round trips", trips, 1)
+	for i, want := range []store.ClaimState{store.ClaimHeld, 0, store.ClaimOther, store.ClaimHeld} {
+		storetest.OK(t, calls[i].Err)
+		storetest.Equal(t, "state", calls[i].Answer.State, want)
+	}
+	brief := claimOf(5)
+	brief.Lease = 0
+	third := claimOf(3)
+	calls = run(keyChange{Claim: claimOf(1)}, keyChange{Claim: brief}, keyChange{Claim: second, release: true}, keyChange{Claim: third})
+	for i, want := range []store.ClaimState{store.ClaimHeld, store.ClaimHeld, 0, store.ClaimBusy} {
+		storetest.OK(t, calls[i].Err)
+		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)
+	}
+	again := claimOf(5)
+	storetest.Equal(t, "after a lease of 0", storetest.Must(f.Claim(t.Context(), again))(t).SendID, brief.SendID)
+	again = claimOf(2)
+	storetest.Equal(t, "after a release", storetest.Must(f.Claim(t.Context(), again))(t).SendID, second.SendID)
+}

@@ -1,0 +1,79 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+const (
+	forgetSQL = `
+DELETE FROM idempotency_keys WHERE key IN (
+    SELECT key FROM idempotency_keys WHERE created_at <= @now - @life AND key <> @key ORDER BY created_at LIMIT @forgotten)`
+
+	claimSQL = `
+INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
+SELECT @key, @fingerprint, @send, clock.now, clock.now + @lease FROM (SELECT @now AS now) AS clock WHERE true
+ON CONFLICT (key) DO UPDATE SET
+    fingerprint = excluded.fingerprint, held_until = excluded.held_until,
+    send_id = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.send_id ELSE k.send_id END,
+    created_at = CASE WHEN k.created_at <= excluded.created_at - @life THEN excluded.created_at ELSE k.created_at END
+WHERE k.created_at <= excluded.created_at - @life
+   OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint`
+
+	readClaimSQL = `SELECT k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
+)
+
+// Claim implements sqldb.Native.
+func (s *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (out store.Claimed, err error) {
+		args := sqldb.Args{
+			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life, "forgotten": store.ClaimsForgotten,
+		}
+		if _, err = q.Change(forgetSQL, args); err != nil {
+			return out, err
+		}
+		held, err := q.Change(claimSQL, args)
+		if err != nil {
+			return out, err
+		}
+		var row store.ClaimRow
+		_, err = q.Run(readClaimSQL, args, func(read sqldb.Scan) error { return read(&row.Fingerprint, &row.SendID) })
+		if err != nil {
+			return out, err
+		}
+		send, v, err := sendOf(q, row.SendID)
+		if err != nil {
+			return out, err
+		}
+		return row.Claimed(c, held, send, v, q.Now), nil
+	})
+}
+
+// sendOf returns a send and its verification; zero what there is not.
+func sendOf(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
+	if send, err = q.Send(id); err == nil {
+		v, err = q.Verification(send.VerificationID)
+	}
+	if errors.Is(err, fault.NotFound) {
+		err = nil
+	}
+	return send, v, err
+}
+
+// Release implements sqldb.Native.
+func (s *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
+	if forget {
+		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`
+	}
+	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
+		_, err := q.Change(statement, sqldb.Args{"key": key, "id": id})
+		return err
+	})
+}
