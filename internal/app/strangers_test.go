@@ -224,11 +224,15 @@ var whatRefuses = []refusal{
 		test: "internal/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
 	},
 	{
-		by: "unavailable", text: "a place among the requests that are worked on", left: "strangers hold half of a recipient's places",
+		by: "unavailable", text: "a place among the requests for one recipient", left: "strangers have half of the places",
 		test: "internal/verification/reserve_test.go TestStrangersDelayNoOthers",
 	},
 	{
-		by: "unavailable", text: "more requests than the machines carry", secret: true, known: true, others: true, abroad: true,
+		by: "unavailable", text: "a place among all requests, in an overload", left: "strangers have half of the places",
+		test: "internal/verification/admission_test.go TestStrangersHaveHalf",
+	},
+	{
+		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
 		price: "a flood from many networks; each is bounded", test: "internal/e2e/faults/isolation_test.go TestHonestRequestsBesideAnAttack",
 	},
 
@@ -582,7 +586,7 @@ func names(t *testing.T, name string, patterns ...string) (all []string) {
 // refusedWith are the errors that the table of package server maps, with the refusal that each is.
 var refusedWith = map[string]string{
 	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
-	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
+	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "verification.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
 	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
 	"redemption.ErrRedeemed": "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
 }
