@@ -123,6 +123,9 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	one.Held, two.Held = true, true
 	q.Class = store.UnknownBrowser
 	expect("while the prefix is paused", one, two)
+	q.Class = store.KnownBrowser
+	expect("of known browsers, for whom it is not", known)
+	q.Class = store.UnknownBrowser
 	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
 	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
