@@ -17,7 +17,8 @@ const (
 
 // climb raises a rate until it is kept up with neither at the first try nor at the second, and returns the last one that was; 0 if none was.
 func climb(first float64, kept func(rate float64) bool) (highest float64) {
-	for step, next := 0, first; step < mostSteps && (kept(next) || kept(next)); step++ {
+	once, again := kept, kept
+	for step, next := 0, first; step < mostSteps && (once(next) || again(next)); step++ {
 		highest, next = next, next*rise
 	}
 	return highest
