@@ -13,7 +13,7 @@ import (
 // Bounds of an admission.
 const (
 	mostUnderWay  = 2048             // requests at once; more would only need memory
-	leastUnderWay = 256              // a shared trip has places for as many; fewer would leave some empty
+	leastUnderWay = 512              // two shared trips have places for as many; fewer would leave some empty
 	quick         = time.Second / 2  // while no request takes longer, nothing is refused below mostUnderWay
 	retryAfter    = 3 * time.Second  // an overload that ends is over by then
 	paceSlots     = 50               // the pace is known for so many times paceSlot

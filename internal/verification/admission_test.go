@@ -100,7 +100,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		base time.Duration
-	}{{70, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
+	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
 				a, p := newAdmission(), &pace{rate: c.rate, base: c.base}
@@ -164,7 +164,7 @@ func TestAStandstillEnds(t *testing.T) {
 	})
 }
 
-// A trip's worth of requests is always admitted, however long others have taken.
+// What two trips take is always admitted, however long others have taken.
 func TestFewAreAlwaysAdmitted(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newAdmission()

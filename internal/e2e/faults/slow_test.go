@@ -90,20 +90,20 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	for _, toxic := range []string{
 		`{"name":"up","type":"latency","stream":"upstream","attributes":{"latency":75}}`,
 		`{"name":"down","type":"latency","stream":"downstream","attributes":{"latency":75}}`,
-		`{"name":"narrow","type":"bandwidth","stream":"upstream","attributes":{"rate":60}}`,
+		`{"name":"narrow","type":"bandwidth","stream":"upstream","attributes":{"rate":120}}`,
 	} {
 		_, err := link.Toxics.AddToxicJson(strings.NewReader(toxic))
 		apptest.Must(t, err)
 	}
 	f := newFlood(s)
-	half := f.wave(25, 6*time.Second)
+	half := f.wave(50, 6*time.Second)
 	if n := f.Shed.Load() + f.Unserved.Load(); n > 0 {
 		t.Errorf("%d not served under half load", n)
 	}
 	opened := sessions(s)
 	var waves []int64
 	for range 3 { // it does not wear off
-		waves = append(waves, f.wave(400, 6*time.Second))
+		waves = append(waves, f.wave(800, 6*time.Second))
 	}
 	opened = sessions(s) - opened
 	t.Logf("%d accepted under half load, %v under overload; %d refused by the policy, %d at once, %d not served in time; %d connections opened",
