@@ -12,7 +12,7 @@ import (
 
 // Bounds of an admission.
 const (
-	mostUnderWay  = 2048             // requests at once; more would only need memory
+	mostUnderWay  = 1024             // requests at once: as many as are decided in 2.4 s where a round trip takes 600 ms
 	leastUnderWay = 512              // two shared trips have places for as many; fewer would leave some empty
 	quick         = time.Second / 2  // while no request takes longer, nothing is refused below mostUnderWay
 	retryAfter    = 3 * time.Second  // an overload that ends is over by then
