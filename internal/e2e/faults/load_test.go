@@ -115,7 +115,17 @@ func (l *load) recovers() {
 	l.Helper()
 	s := l.Stack
 	for i := range s.Replicas {
-		s.AwaitReady(i, 200, "ok")
+		asked := 0
+		s.Await("readiness, also of a mail server that was suspended: only a mail can tell that it is back", func() bool {
+			status, said := s.Ready(i)
+			if status == http.StatusOK && said == "ok" {
+				return true
+			}
+			asked++
+			l.ask(s.Replicas[i].Base, fmt.Sprintf("ready%d.%d@example.com", i, asked))
+			apptest.Sleep(time.Second / 2)
+			return false
+		})
 		s.Await("the metrics to say so", func() bool { return s.Metric(i, "sendcode_limiter_up") == "1" })
 		tries := 0
 		s.Await("a decision by Redis", func() bool {
