@@ -10,9 +10,11 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -175,7 +177,7 @@ func (b *rig) scriptsOf(do func()) (all []string) {
 	b.must(client.Echo(b.Context(), marker).Err())
 	for lines.Scan() && !strings.Contains(lines.Text(), marker) {
 		_, command, _ := strings.Cut(lines.Text(), "] ")
-		fields := strings.Fields(command)
+		fields := quoted(command)
 		if len(fields) < 4 || strings.ToLower(fields[0]) != `"evalsha"` {
 			continue
 		}
@@ -186,4 +188,25 @@ func (b *rig) scriptsOf(do func()) (all []string) {
 	}
 	b.must(lines.Err())
 	return all
+}
+
+// quoted returns the arguments of a line of MONITOR, with their quotes. Redis writes each byte of an argument that is no printable character
+// with a backslash, as Go does; a space stays as it is, and the name of a bucket may have one.
+func quoted(line string) (all []string) {
+	for {
+		line = strings.TrimPrefix(line, " ")
+		field, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return all
+		}
+		all, line = append(all, field), line[len(field):]
+	}
+}
+
+func TestArgumentsOfMonitor(t *testing.T) {
+	const line = `"EVALSHA" "698d" "1" "a b\" c\xff\n" "take"`
+	want := []string{`"EVALSHA"`, `"698d"`, `"1"`, `"a b\" c\xff\n"`, `"take"`}
+	if got := quoted(line); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
