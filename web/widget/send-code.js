@@ -133,12 +133,15 @@ export class SendCode extends HTMLElement {
 
   // What a field of a form has, and the attributes as properties.
   get form() { return this.#internals.form; }
+  set form(id) { this.setAttribute('form', id); }
   get publicKey() { return this.getAttribute('public-key') ?? this.getAttribute('key') ?? ''; }
   set publicKey(key) { this.setAttribute('public-key', key); }
   get required() { return this.hasAttribute('required'); }
   set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
   get type() { return this.localName; }
   get value() { return this.#proof; }
+  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else.
+  set value(text) { if (text === '' && this.#proof) this.reset(); }
   get validity() { return this.#internals.validity; }
   get validationMessage() { return this.#internals.validationMessage; }
   get willValidate() { return this.#internals.willValidate; }
@@ -152,23 +155,26 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.kept?.forget();
-    this.#clear();
+    this.#clear(true);
     if (this.isConnected) this.#begin(); // whatever is being typed
   }
 
-  #clear() {
+  #clear(quiet) {
     this.#desk.era++;
     this.#inquiry.posting = false; // its answer is no longer awaited
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
-    this.#prove('');
+    this.#prove('', quiet);
   }
 
-  // #prove is the value of the form, which is valid with one alone where it has to be.
-  #prove(proof) {
-    this.#proof = proof ?? '';
-    this.#internals.setFormValue(this.#proof || null);
+  // #prove is the value of the form, which is valid with one alone where it has to be. As an input does, it tells the page of what the page
+  // did not do itself.
+  #prove(proof = '', quiet) {
+    const same = proof === this.#proof;
+    this.#proof = proof;
+    this.#internals.setFormValue(proof || null);
     this.#validate();
+    if (!same && !quiet) for (const name of ['input', 'change']) this.dispatchEvent(new Event(name, { bubbles: true }));
   }
 
   #validate() {
