@@ -249,7 +249,8 @@ const pasted = `[
   ['482 913', ''], ['482913', ''], ['482913 is your code for Shop', '482913'], ['482 913 is your code for Shop 24', '482913'],
   ['Ref 12345678, code 293848', '293848'], ['رمزك ٢٩٣٨٤٨', '٢٩٣٨٤٨'], ['【商店】验证码４８２９１３，10分钟', '482913'], ['a 48\u200b2913\ufeff', '482913'],
   ['293848 or 111222', ''], ['your code is 2938481', ''], ['Shop', ''],
-  ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
+  ['482913 is your code. @codes.shop.example #482913', '482913'], ['482 913, that is 482-913', '482913'], ['BKVXRTNZ is your code. #bkvxrtnz', 'BKVXRTNZ', 8],
+  ['Shop: bkvx-rtnz is your code', 'BKVXRTNZ', 8], ['ABCDFGHJK', '', 8],
 ].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
 
 // withScript is files with a script of a test, all.js.
