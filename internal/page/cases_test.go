@@ -65,8 +65,8 @@ func (t told) Get(context.Context, verification.Caller, string) (verification.An
 	return t.answer, nil
 }
 
-func (told) Channels(string) []verification.ChannelInfo {
-	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}
+func (told) Channels(string) ([]verification.ChannelInfo, error) {
+	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}, nil
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {

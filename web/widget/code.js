@@ -19,6 +19,12 @@ const day = 24 * 60 * minute;
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
 
+// supported names the send to support.
+export function supported(w, kind, view) {
+  const ref = view?.send?.support;
+  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+}
+
 const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
 
 const used = (quota) => quota?.rules.map((r) => r.remaining);
