@@ -52,6 +52,8 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.run(`document.querySelector('send-code').focus()`)
 	b.focused("to")
+	b.asked(" ")
+	b.card("ask", "Enter your email address.")
 	b.asked("noone")
 	b.card("ask", "Include an @")
 	b.until(b.q("#to[aria-invalid=true]") + `.value === 'noone'`)
@@ -68,7 +70,7 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.keys("111111")
 	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
 	b.pass(11 * time.Minute)
-	b.card("ended", "This code has expired", "A new one goes to b•••@example.com")
+	b.card("ended", "This code has expired", "You can have a new one sent to b•••@example.com")
 	b.hears("expired", `"status":"expired"`)
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'expired').length`), 1) // it tells once
 	b.ready()

@@ -45,12 +45,12 @@ export class CodeField {
   // ready says that there is a whole code, which was not sent yet.
   get ready() {
     const { length, letters } = this.#field?.dataset ?? {}, typed = this.#typed;
-    return [...typed].length === Number(length) && consists(typed, letters !== undefined) && !this.#tried.has(typed);
+    return [...typed].length === +length && consists(typed, letters !== undefined) && !this.#tried.has(typed);
   }
 
   #entered(field, how) {
     if (field.id !== 'code') return;
-    const found = codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
+    const found = codeIn(field.value, +field.dataset.length, 'letters' in field.dataset);
     if (found) field.value = found;
     clearTimeout(this.#pause);
     if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);

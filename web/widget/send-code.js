@@ -123,7 +123,7 @@ export class SendCode extends HTMLElement {
     this.#vetted = true;
     const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}`);
     const a = key && !key.startsWith('sk_') && await fetch(new URL(address, document.baseURI), {
-      method: 'HEAD', headers: { Authorization: `Bearer ${key}` }, credentials: 'omit', referrerPolicy: 'no-referrer',
+      method: 'HEAD', headers: { Authorization: `Bearer ${key}` },
     }).catch(() => {});
     if (!a?.ok) (await this.#begun())?.learn();
   }
