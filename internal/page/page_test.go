@@ -125,6 +125,9 @@ func silent(t testing.TB, page string, words ...string) {
 func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
 	shows(t, get(t, w, ""), "ask", "Your code for Shop", "6-digit code", "Send code")
+	for _, nothing := range []string{"", " "} {
+		shows(t, post(t, w, "", "send", "to", nothing), "ask", "Enter your email address.")
+	}
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com", "Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
