@@ -29,7 +29,7 @@ type Codes interface {
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
-	Channels(purpose string) []verification.ChannelInfo
+	Channels(purpose string) ([]verification.ChannelInfo, error)
 }
 
 // API answers under /v1. Set its fields before Register.

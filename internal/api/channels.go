@@ -29,7 +29,11 @@ type countryJSON struct {
 // refusals reveal them too.
 func (a *API) channels(c echo.Context, _ verification.Caller) error {
 	out := channelsJSON{Channels: []channelJSON{}}
-	for _, o := range a.codes.Channels(c.QueryParam("purpose")) {
+	offers, err := a.codes.Channels(c.QueryParam("purpose"))
+	if err != nil {
+		return err
+	}
+	for _, o := range offers {
 		if o.Paused {
 			continue
 		}

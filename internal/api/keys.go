@@ -54,8 +54,8 @@ func (k Keys) keyFor(presented string) (found *Key) {
 }
 
 // authenticate finds the API key of a request and lets the route's handler answer its caller. It returns an error if the key is missing,
-// unknown or expired, if it lacks the scope, if the route is for secret keys only, or if a browser's key comes from another origin or too
-// often.
+// unknown or expired, if it lacks the scope, if the route is for secret keys only, if a browser's key comes from another origin or too
+// often, or if a page sends a secret key.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		presented, ok := server.BearerToken(c)
@@ -68,6 +68,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
+		case key.Kind == verification.Secret && isFromOtherOrigin(c.Request()):
+			return &server.Problem{Kind: server.SecretInPage}
 		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden,
 				Detail: "A public key works on pages of its app's origins only; a back end needs a secret key."}

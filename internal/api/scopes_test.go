@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -82,5 +83,43 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("there are no such routes: %v", missing)
+	}
+}
+
+// A page of another origin that has a secret key has published it. Back ends send other headers: Node's fetch, which Next uses and extends,
+// sends Sec-Fetch-Mode and no Sec-Fetch-Site.
+func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
+	e := scoped(t)
+	for name, c := range map[string]struct {
+		headers map[string]string
+		refused bool
+	}{
+		"a page of another site":       {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty", "Origin": "https://shop.example"}, true},
+		"a page of the site":           {map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Origin": "https://www.shop.example"}, true},
+		"a page of the same origin":    {map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, false},
+		"curl":                         {map[string]string{"User-Agent": "curl/8.14.1", "Accept": "*/*"}, false},
+		"curl with an Origin":          {map[string]string{"Origin": "https://shop.example"}, false},
+		"Node's fetch":                 {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node"}, false},
+		"Next's fetch, in a route":     {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, false},
+		"Next's fetch, in middleware":  {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "Next.js Middleware"}, false},
+		"a tool that a person started": {map[string]string{"Sec-Fetch-Site": "none"}, false},
+	} {
+		for _, path := range []string{"/v1/verifications", "/v1/quota", "/v1/proofs/redeem"} {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("{"))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer sk_all")
+			for header, value := range c.headers {
+				r.Header.Set(header, value)
+			}
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			want := http.StatusBadRequest // the key is taken, and the body is no JSON
+			if c.refused {
+				want = http.StatusForbidden
+			}
+			if w.Code != want || strings.Contains(w.Body.String(), "/problems/secret-key-in-page") != c.refused || strings.Contains(w.Body.String(), "sk_all") {
+				t.Errorf("%s, %s: %d %s", name, path, w.Code, w.Body)
+			}
+		}
 	}
 }

@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 	})
 	var banner strings.Builder
 	a.printBanner(&banner)
-	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone", "API key", "curl -i http://127.0.0.1:"} {
+	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone", "API key", "curl -i http://127.0.0.1:", `<send-code public-key="pk_`} {
 		if !strings.Contains(banner.String(), open) {
 			t.Errorf("the banner does not say %q: %s", open, &banner)
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"net/mail"
 	"slices"
 
@@ -152,6 +153,11 @@ func apiKeys(cfg config.Config) api.Keys {
 			}
 			keys = append(keys, key)
 		}
+	}
+	if local := cfg.LocalPublicKey; local != "" {
+		keys = append(keys, &api.Key{
+			App: cfg.Apps[0].Name, ID: "local_page", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(local)), Origins: config.LocalOrigins,
+		})
 	}
 	return keys
 }

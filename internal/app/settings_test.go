@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/verification"
 )
 
 // The scopes of the file are those of the API.
@@ -44,5 +45,37 @@ func TestTheLongestLife(t *testing.T) {
 	cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
 	if w := (&App{cfg: cfg}).prefixWatch(); w.TTL != policy.MaxTextLife {
 		t.Errorf("watched for %v", w.TTL)
+	}
+}
+
+// Beside a generated secret key, which is so on loopback alone, there is a public key for pages on this machine, the same after each start.
+func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
+	dir := t.TempDir()
+	public := func(dir, yaml string, environ ...string) api.Keys {
+		t.Helper()
+		c, err := config.Load(append(environ, "SENDCODE_CONFIG=c"), func(string) ([]byte, error) { return []byte(yaml), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.FillSecrets(dir); err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.Secret })
+	}
+	keys, again, another := public(dir, ""), public(dir, ""), public(t.TempDir(), "")
+	if len(keys) != 1 || keys[0].App != "default" || !slices.Contains(keys[0].Origins, "http://localhost:3000") || slices.ContainsFunc(keys[0].Origins, func(o string) bool {
+		return !strings.HasPrefix(o, "http://localhost:") && !strings.HasPrefix(o, "http://127.0.0.1:")
+	}) {
+		t.Fatalf("%+v", keys)
+	}
+	if again[0].SHA256 != keys[0].SHA256 || another[0].SHA256 == keys[0].SHA256 {
+		t.Error("the key does not follow from the secret one")
+	}
+	own := "apps: [{name: default, origins: ['http://localhost:3000'], keys: [{id: web, kind: public, sha256: " + strings.Repeat("1", 64) + "}]}]"
+	if keys := public(dir, own); len(keys) != 1 || keys[0].ID != "web" {
+		t.Errorf("beside an own public key: %+v", keys)
+	}
+	if keys := public(dir, "", "SENDCODE_API_KEY=sk_0123456789abcdefghijABCDEFGHIJ"); len(keys) != 0 {
+		t.Errorf("beside a secret key that was given: %+v", keys)
 	}
 }

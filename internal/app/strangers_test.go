@@ -358,7 +358,7 @@ func spendCap(scope string, shared bool) refusal {
 // ofTheRequest are the refusals that no other caller can cause: they depend on the request itself, the settings, or what is not a send, a
 // look or a check.
 var ofTheRequest = []string{
-	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "not-found", "method-not-allowed",
+	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page", "not-found", "method-not-allowed",
 	"too-large", "unsupported-media-type", "invalid-field", "internal",
 	"not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
 	"delivery-failed/blocked", "delivery-failed/country_not_served", "delivery-failed/not_configured", "delivery-failed/template",

@@ -19,7 +19,8 @@ var (
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for Shop". In a message it looks for words of
 // the code's length; if there are none, for words that are joined by one space or dash and together have that length, such as "293 848".
-// If it does not find exactly one, or if typed is a code alone, it returns what Normalize returns for typed.
+// A code that stands in the message more than once, as in the line for browsers of our text messages, is one. If it does not find exactly
+// one, or if typed is a code alone, it returns what Normalize returns for typed.
 func (s Shape) Find(typed string) (string, error) {
 	read, err := s.Normalize(typed)
 	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped || len(typed) > maxText {
@@ -46,6 +47,8 @@ func (s Shape) Find(typed string) (string, error) {
 	}
 	for _, all := range [][]string{words, joined} {
 		fit := slices.DeleteFunc(all, func(word string) bool { return len(word) != s.Length })
+		slices.Sort(fit)
+		fit = slices.Compact(fit)
 		if len(fit) == 1 {
 			return fit[0], nil
 		}

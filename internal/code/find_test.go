@@ -18,10 +18,11 @@ func TestFind(t *testing.T) {
 		{six, "293848", "293848"}, {six, "293 848", "293848"}, {six, "2\u200b93\u200d848\ufeff", "293848"},
 		{six, "293848 is your code for Shop", "293848"}, {six, "Your code: 293848. It expires in 10 minutes.", "293848"},
 		{six, "293 848 is your code for Shop 24", "293848"}, {six, "【商店】验证码293848，10分钟内有效。", "293848"},
+		{six, "293848 is your code. Do not share it.\n@codes.shop.example #293848", "293848"}, {six, "293 848, that is 293-848", "293848"},
 		{six, "Code ２９３８４８", "293848"}, {six, "رمزك ٢٩٣٨٤٨", "293848"}, {six, "a 29\u200b3848", "293848"},
 		{six, "Ref 12345678, code 293848", "293848"}, {six, strings.Repeat("word ", 100) + "293848", "293848"},
 		{letters, "BCDFGHJK is your code for Shop", "BCDFGHJK"}, {letters, "Shop: bcdf-ghjk is your code", "BCDFGHJK"},
-		{letters, "验证码BCDFGHJK，", "BCDFGHJK"},
+		{letters, "验证码BCDFGHJK，", "BCDFGHJK"}, {letters, "Your code: BCDFGHJK\n@shop.example #bcdfghjk", "BCDFGHJK"},
 	} {
 		if got, err := c.shape.Find(c.in); err != nil || got != c.want {
 			t.Errorf("Find(%q) = %q, %v", c.in, got, err)

@@ -75,7 +75,10 @@ type Config struct {
 	// [The console](operations.md#accounts).
 	Admin adminSettings `yaml:"admin"`
 
-	File     string   `yaml:"-"` // path of the YAML file
+	File string `yaml:"-"` // path of the YAML file
+	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was generated, which is so on loopback alone.
+	LocalPublicKey string `yaml:"-"`
+
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
 	// How long the start waits for a database or Redis that does not answer; 0: not at all, and it does without Redis. Of the command line.
 	Wait time.Duration `yaml:"-"`

@@ -191,6 +191,7 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 		}
 		if s.key == "api_key" {
 			c.addAPIKey()
+			c.addLocalPublicKey()
 		}
 	}
 	return generated, nil

@@ -12,6 +12,7 @@ func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey, next.WebhookSecrets
 	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
+		c.LocalPublicKey = ""
 		return c // the hash of next.APIKey is among the apps' keys already
 	}
 	c.APIKey, c.Apps = key, slices.Clone(c.Apps)

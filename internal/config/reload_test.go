@@ -49,6 +49,7 @@ func TestReloadedKeys(t *testing.T) {
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {
 			t.Errorf("%s: %+v", key, keys)
 		}
+		is(t, key+": public key for pages on this machine", renewed.LocalPublicKey != "", key == c.APIKey.Reveal())
 		is(t, key+": changes", len(c.ReloadableChanges(renewed)) > 0, key != c.APIKey.Reveal())
 	}
 }

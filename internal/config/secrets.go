@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -120,6 +121,29 @@ func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	key = prefix + randomText(apiKeyBytes)
 	sum := sha256.Sum256([]byte(key))
 	return key, hex.EncodeToString(sum[:])
+}
+
+// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the ports on which tools serve pages that are being made.
+var LocalOrigins = localOrigins(3000, 4200, 5173, 8000)
+
+func localOrigins(ports ...int) (all []string) {
+	for _, host := range []string{"http://localhost:", "http://127.0.0.1:"} {
+		for _, port := range ports {
+			all = append(all, host+strconv.Itoa(port))
+		}
+	}
+	return all
+}
+
+// addLocalPublicKey sets LocalPublicKey, unless the app default has a public key of its own. The key is made of the generated secret key,
+// so that it stays the same and nothing more has to be kept.
+func (c *Config) addLocalPublicKey() {
+	if c.Apps[0].hasPublicKey() {
+		return
+	}
+	mac := hmac.New(sha256.New, []byte(c.APIKey.Reveal()))
+	mac.Write([]byte("public key for pages on this machine"))
+	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
 // randomText returns n random bytes in base64url. If the system has no randomness, the program stops.

@@ -302,18 +302,10 @@ func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
 }
 
 // check tries the typed code with the session's verification and, if it is wrong there, with the one before. A text that can't be a code
-// is answered here and costs no try.
+// costs no try.
 func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s
-	}
-	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // Check returns the error, if there is one
-		found, err := a.View.Code.Find(p.code)
-		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-			s.Note = note{Kind: badCode, Reason: bad.Reason}
-			return s
-		}
-		p.code = found
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	if err == nil && !checked.Valid && s.Before != "" { // each counts the try

@@ -11,7 +11,7 @@ import (
 
 // offeredChannels returns the page's channels in its order, without paused ones unless all are paused.
 func (u *Page) offeredChannels() []verification.ChannelInfo {
-	all := u.Codes.Channels("") // for the default purpose
+	all, _ := u.Codes.Channels("") // the default purpose always exists
 	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
 	if len(u.Channels) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return rank(o) < 0 })

@@ -32,7 +32,7 @@ func TestInABrowser(t *testing.T) {
 		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
 		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
 		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
-		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, theTableOfCards, wrongCodes, aSlipIsMended, offline, aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
+		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel, theTableOfCards, wrongCodes, aSlipIsMended, ourMessagesArePasted, offline, offlineAtASend, aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {

@@ -39,7 +39,7 @@ type card struct {
 	Last   *moment       // enough: the last code still works
 	Kept   template.HTML // away: the address that need not be typed again
 	Reload bool          // away: the button only loads the page again
-	GoOn   string        // approved
+	GoOn   string        // approved: what to do where Back is empty
 	Back   string        // approved: address of the app that sent the person; empty: none
 }
 

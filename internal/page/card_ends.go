@@ -55,6 +55,9 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	if worst.Calendar() {
 		return heading, moment{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
+	if worst.Window >= verification.RoundedFrom { // no time of a send follows from a rounded wait
+		return heading, moment{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
+	}
 	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
 	return heading, momentIn(-age,
 		fill(t.plural("SentSince", worst.Used), "to", to),
@@ -140,8 +143,8 @@ func (l *visit) addAwayButton(k *card, wait, whole time.Duration) {
 // approvedCard returns the card of a code that was right.
 func (l *visit) approvedCard(v verification.View) *card {
 	k := l.newCard("approved", l.t["Approved"])
-	k.Lead, k.GoOn, k.Back = l.t.html("ApprovedLead", "to", v.To), l.t["GoOn"], l.returnLink(v.ID)
-	if l.Title != "" {
+	k.Lead, k.GoOn, k.Back = l.t.html("ApprovedLead", "to", v.To), l.t["ClosePage"], l.returnLink(v.ID)
+	if k.Back == "" && l.Brand.Home != "" {
 		k.GoOn = l.t.fill("GoOnApp", "app", l.Title)
 	}
 	k.Say += l.t["Stop"] + k.GoOn

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -65,8 +66,8 @@ func (t told) Get(context.Context, verification.Caller, string) (verification.An
 	return t.answer, nil
 }
 
-func (told) Channels(string) []verification.ChannelInfo {
-	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}
+func (told) Channels(string) ([]verification.ChannelInfo, error) {
+	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}, nil
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {
@@ -215,6 +216,24 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 	} {
 		if to, ok := allowedReturnURL(allowed, text); ok != (want != "") || ok && to != want {
 			t.Errorf("%s leads to %q, want %q", text, to, want)
+		}
+	}
+}
+
+// Without an address to go back to, the end leads to the app's home; without a home it promises no way.
+func TestTheEndLeadsHome(t *testing.T) {
+	var c cardCase
+	c.State.Status, c.State.Send = verification.Approved, store.Sent
+	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
+	for home, want := range map[string]string{
+		"":                      `<p class="box good">You can close this page.</p>`,
+		"https://shop.example/": `<a class="button" href="https://shop.example/">Continue to The Shop</a>`,
+	} {
+		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }, AppPage: AppPage{Title: "The Shop", Brand: brand.Brand{Home: home}}})
+		l := &visit{Page: u, ctx: t.Context(), t: english, session: session{channelState: channelState{Channel: recipient.Email, ID: "v"}}}
+		page, err := render(l.card(), true)
+		if err != nil || !strings.Contains(string(page), want) || strings.Contains(string(page), "data-return") || strings.Contains(string(page), "close this page") != (home == "") {
+			t.Errorf("%q: %v\n%s", home, err, page)
 		}
 	}
 }

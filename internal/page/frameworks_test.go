@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -38,10 +39,16 @@ func signIn(t *testing.T, language string) string {
 
 // aWidgetInVue, with the component of the documentation.
 func aWidgetInVue(t *testing.T, browser context.Context) {
+	aWidgetInAFramework(t, browser, compiled(t, signIn(t, "vue"), "vue.js"))
+}
+
+// compiled returns a Vue application as one script, with this component.
+func compiled(t *testing.T, source, entry string) string {
+	t.Helper()
 	dir, modules := frameworks(t)
 	compile := exec.CommandContext(t.Context(), "node", "compile.cjs")
 	compile.Dir, compile.Env = dir, append(os.Environ(), "NODE_PATH="+modules)
-	compile.Stdin = strings.NewReader(signIn(t, "vue"))
+	compile.Stdin = strings.NewReader(source)
 	var problems bytes.Buffer
 	compile.Stderr = &problems
 	component, err := compile.Output()
@@ -49,24 +56,14 @@ func aWidgetInVue(t *testing.T, browser context.Context) {
 		t.Fatalf("%v: %s", err, &problems)
 	}
 	write(t, dir, "SignIn.js", string(component))
-	aWidgetInAFramework(t, browser, bundled(t, dir, "vue.js", modules))
+	return bundled(t, dir, entry, modules)
 }
 
 // aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed purpose begins anew; the proof is the
 // form's value.
 func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
-	w := accepting(t)
-	w.Codes.Proof = "a.b.c"
-	s := w.Embed(`<main id="app"></main><script type="module" src="/own.js"></script>`, "")
-	t.Cleanup(s.Close)
-	s.Script = strings.ReplaceAll(script, "pk_your_public_key", pagetest.PublicKey)
-	b := open(t, browser, w, pagetest.Look{})
-	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
-	b.root = `document.querySelector('send-code').shadowRoot`
-	b.first(listening)
-	b.do(chromedp.Navigate(s.URL))
+	b, w := visitingAnApplication(t, browser, script)
 	const form = `document.querySelector('form')`
-	b.until(`document.querySelector('send-code')`)
 	b.asked(pagetest.Address)
 	b.card("code")
 	for _, wrong := range []string{"111111", "222222"} {
@@ -87,6 +84,102 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	asks := w.Codes.Asks()
 	is(t, len(asks), 2)
 	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
+}
+
+// visitingAnApplication opens a site's page with an application that draws the widget.
+func visitingAnApplication(t *testing.T, browser context.Context, script string) (*tab, *pagetest.World) {
+	t.Helper()
+	w := accepting(t)
+	w.Codes.Proof = "a.b.c"
+	s := w.Embed(`<main id="app"></main><script type="module" src="/own.js"></script>`, "")
+	t.Cleanup(s.Close)
+	s.Script = strings.ReplaceAll(script, "pk_your_public_key", pagetest.PublicKey)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "rusted" // Vue asks for a policy that the site does not allow, and goes on without
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening)
+	b.do(chromedp.Navigate(s.URL))
+	b.until(`document.querySelector('send-code')`)
+	return b, w
+}
+
+// aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads the proof from the events of an input.
+func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
+	dir, modules := frameworks(t)
+	b, w := visitingAnApplication(t, browser, bundled(t, dir, "form.jsx", modules))
+	submitted := func() { t.Helper(); b.run(`document.querySelector('button').click()`) }
+	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`form.setValue('proof', %q)`, value) })
+	submitted()
+	b.until(`window.proof === 'a.b.c'`)
+	for _, reset := range []string{`form.reset()`, `form.reset({ proof: '' })`} {
+		b.run(reset)
+		b.card("ask")
+		is(t, b.proof(), "")
+		b.run(`window.proof = undefined`)
+		submitted()
+		b.focused("to") // the library goes to what is missing
+		is(t, eval[bool](b, `window.proof === undefined`), true)
+		w.Advance(time.Minute)
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+	}
+}
+
+// aWidgetsModel is Vue's v-model, which sets ” when it begins.
+func aWidgetsModel(t *testing.T, browser context.Context) {
+	component, err := os.ReadFile("testdata/frameworks/Model.vue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, w := visitingAnApplication(t, browser, compiled(t, string(component), "model.js"))
+	aWidgetWhoseValueIsSet(b, w, func(value string) string { return fmt.Sprintf(`model.proof.value = %q`, value) })
+	b.run(`model.purpose.value = 'gift'`)
+	b.card("ask")
+	b.until(`document.querySelector('output').textContent === ''`) // the proof of another purpose is gone
+}
+
+// proof is the element's value.
+func (b *tab) proof() string {
+	b.Helper()
+	return eval[string](b, `document.querySelector('send-code').value`)
+}
+
+// aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text does anything.
+func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
+	b.Helper()
+	output := func(want string) {
+		b.Helper()
+		b.until(fmt.Sprintf(`document.querySelector('output').textContent === %q`, want))
+	}
+	b.asked(pagetest.Address)
+	b.card("code")
+	b.do(chromedp.Reload())
+	b.card("code", "a•••@example.com")
+	b.run(set("x"))
+	b.run(set(""))
+	b.card("code", "a•••@example.com")
+	b.nothingKeptBut("verification-1")
+	is(b, w.Codes.Sends(), 1)
+	b.focus("code")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	output("a.b.c") // it was told as an input tells what was typed
+	b.run(set("another"))
+	output("another")
+	is(b, b.proof(), "a.b.c")
+	b.card("approved")
+	b.run(set(""))
+	b.card("ask")
+	output("")
+	is(b, b.proof(), "")
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	output("a.b.c")
+	is(b, w.Codes.Sends(), 2)
 }
 
 // The widget's declarations hold for React's and Vue's templates, and for a project that has neither.

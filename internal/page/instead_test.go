@@ -112,7 +112,7 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w.Forget()
 	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
+	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached", "At most 5 codes per hour go to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
 	stray := formOf(t, w, "", "again")
 	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
 	w.Advance(61 * time.Second)

@@ -38,7 +38,7 @@ type codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
-	Channels(purpose string) []verification.ChannelInfo
+	Channels(purpose string) ([]verification.ChannelInfo, error)
 }
 
 // AppPage is the part of the configuration that each app has of its own.

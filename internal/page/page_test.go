@@ -125,13 +125,16 @@ func silent(t testing.TB, page string, words ...string) {
 func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
 	shows(t, get(t, w, ""), "ask", "Your code for Shop", "6-digit code", "Send code")
+	for _, nothing := range []string{"", " "} {
+		shows(t, post(t, w, "", "send", "to", nothing), "ask", "Enter your email address.")
+	}
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com", "Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
 		"no-reply@shop.example", "A new email will contain the same code.")
 	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That code is wrong. 4 tries left.")
-	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.", "Continue to Shop")
+	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.", "You can close this page.")
 	shows(t, get(t, w, ""), "approved")
 	shows(t, get(t, w, "?view=new"), "ask")
 	silent(t, get(t, w, "?view=new")+get(t, w, "?view=change"), "ana@")
@@ -187,7 +190,7 @@ func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	resent(t, w, 4, 61*time.Second)
 	w.Advance(61 * time.Second)
 	shows(t, get(t, w, ""), "code", "Next code in 55 min") // not asked yet: no alarm
-	shows(t, post(t, w, "", "again"), "enough", "Hourly limit reached", "5 codes were sent", "Enter it")
+	shows(t, post(t, w, "", "again"), "enough", "Hourly limit reached", "At most 5 codes per hour go to", "Enter it")
 	shows(t, get(t, w, "?view=code"), "code", "Next code in 55 min")
 	shows(t, post(t, w, "?view=code", "check", "code", "482913"), "approved")
 	is(t, w.Codes.Sends(), 5)

@@ -249,8 +249,23 @@ const pasted = `[
   ['482 913', ''], ['482913', ''], ['482913 is your code for Shop', '482913'], ['482 913 is your code for Shop 24', '482913'],
   ['Ref 12345678, code 293848', '293848'], ['رمزك ٢٩٣٨٤٨', '٢٩٣٨٤٨'], ['【商店】验证码４８２９１３，10分钟', '482913'], ['a 48\u200b2913\ufeff', '482913'],
   ['293848 or 111222', ''], ['your code is 2938481', ''], ['Shop', ''],
-  ['Shop: bkvx-rtnz is your code', 'bkvxrtnz', 8], ['ABCDFGHJK', '', 8],
+  ['482913 is your code. @codes.shop.example #482913', '482913'], ['482 913, that is 482-913', '482913'], ['BKVXRTNZ is your code. #bkvxrtnz', 'BKVXRTNZ', 8],
+  ['Shop: bkvx-rtnz is your code', 'BKVXRTNZ', 8], ['ABCDFGHJK', '', 8],
 ].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
+
+// rounded is what the widget reckons from waits that may have been rounded up (see TestNothingIsReckonedFromARoundedWait).
+const rounded = `(async () => {
+  const { draw, cards, phones } = widget, { mails } = await import('/static/widget/words.en.js');
+  const shown = (wait) => {
+    const rule = { name: 'hour', scope: 'recipient', limit: 1, window: 3600, remaining: 0, reset_after: wait, retry_after: wait };
+    const quota = { allowed: false, retry_after: wait, blocked_by: 'hour', rules: [rule] };
+    const card = draw({ email: mails }, { quota, cards, phones, channel: 'email', channels: ['email'], refused: true, to: 'ana@example.com' });
+    return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('#again-why').dataset.long].join('; ');
+  };
+  const lead = 'At most 1 code per hour goes to ana@example.com. Change it; 0; ';
+  return [[3600, lead + 'at {c} · {d}; You can request another code at {c}, in {d}.'], [3693, lead + 'at {c}; You can request it at {c}.']]
+    .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
+})()`
 
 // withScript is files with a script of a test, all.js.
 type withScript struct {
@@ -276,15 +291,22 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 		import { draw } from './widget/draw.js';
 		import { cards } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
-		import { put } from './static/time.js';
+		import { Moment, put } from './static/time.js';
 		import { codeIn } from './static/code.js';
-		window.widget = { draw, cards, phones: numbers, put, codeIn };`}, "all.js", true)
+		window.widget = { draw, cards, phones: numbers, put, codeIn, Moment };`}, "all.js", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
 	if got := eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
 		t.Errorf("a time that ends with a dot: %q", got)
+	}
+	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(m.clock(ms, 'en', 'up'))[1]).join() })(new widget.Moment())`
+	if got := eval[string](b, clocks); got != "50,50,51" { // what the way of an answer took is no minute
+		t.Errorf("the ends of waits are told as minutes %s", got)
+	}
+	if wrong := eval[[]string](b, rounded); len(wrong) > 0 {
+		t.Errorf("from rounded waits is reckoned: %q", wrong)
 	}
 	if wrong := eval[[]string](b, pasted); len(wrong) > 0 {
 		t.Errorf("of pasted texts another code is read than %q", wrong)

@@ -159,6 +159,9 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	}
 	b.Wait, b.Now = t.countdown("Again", wait, "")
 	b.Spoken, b.Reason = t.countdown("Timer", wait, "")
+	if wait > whole { // it was rounded up, and is no duration
+		b.Wait.Long, b.Spoken.Long = t["AgainClock"], t["AnotherAt"]
+	}
 	whole = max(whole, wait)
 	b.Total, b.Share = quota.Milliseconds(whole), 100*float64(wait)/float64(whole)
 	return b

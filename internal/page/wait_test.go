@@ -3,9 +3,11 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -63,6 +65,33 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 	want := []string{"next in 0:42, 1 of 1 used, 41713", "3 left, 2 of 5 used, 0", "next in 28 min, 5 of 5 used, 1680000", "next in 1:00, , 60000"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The waits of rules of an hour or longer may be rounded up (see docs/PROMISES.md). Nothing is reckoned from them: no time of a send, which
+// would lie ahead, and no duration that is longer than the rule's.
+func TestNothingIsReckonedFromARoundedWait(t *testing.T) {
+	hour := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour}
+	for want, rule := range map[string]quota.Rule{
+		"At most 1 code per hour goes to a•••@x.example.":       hour,
+		"At most 5 codes in 24 hours go to a•••@x.example.":     {Name: "day", Scope: quota.Recipient, Limit: 5, Window: 24 * time.Hour},
+		"1 code was sent to a•••@x.example in the last 15 min.": {Name: "x", Scope: quota.Recipient, Limit: 1, Window: 30 * time.Minute},
+	} {
+		ends := rule.Window + 93*time.Second
+		if rule.Window < time.Hour {
+			ends = 15 * time.Minute
+		}
+		_, lead := english.ruleExplanation(quota.State{Rule: rule, Used: rule.Limit, ResetAfter: ends, RetryAfter: ends}, "a•••@x.example")
+		if lead.Else != want || (lead.Pattern != "") != (rule.Window < time.Hour) {
+			t.Errorf("%+v, want %q", lead, want)
+		}
+	}
+	for wait, duration := range map[time.Duration]bool{59 * time.Minute: true, time.Hour: true, time.Hour + 93*time.Second: false} {
+		l := visit{t: english, answer: verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: hour, Used: 1, ResetAfter: wait, RetryAfter: wait}}}}}
+		b := l.resendButton("SendCode")
+		if strings.Contains(b.Wait.Long, "{d}") != duration || strings.Contains(b.Spoken.Long, "{d}") != duration || !strings.Contains(b.Wait.Long, "{c}") || !strings.Contains(b.Spoken.Long, "{c}") {
+			t.Errorf("%v: %q, %q", wait, b.Wait.Long, b.Spoken.Long)
+		}
 	}
 }
 

@@ -58,9 +58,9 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	is(b, b.value("#code"), "482")
 	b.focused("code")
 	b.keys("913") // checked without a further press
-	b.card("approved", "a•••@example.com is confirmed.", "Continue to Shop")
+	b.card("approved", "a•••@example.com is confirmed.", "You can close this page.")
 	b.focused("heading")
-	b.says("Email confirmed. Continue to Shop.")
+	b.says("Email confirmed. You can close this page.")
 	b.nothingKept()
 	is(t, w.Codes.Sends(), 1)
 	is(t, w.Codes.Checks(), 1)
@@ -137,7 +137,7 @@ func typesWrongCodes(b *tab) {
 	is(b, b.world.Codes.Checks(), 4)
 	b.clear("code")
 	b.keys("333333")
-	b.card("ended", "Too many wrong codes", "A new one goes to a•••@example.com", "Send a new code in 0:")
+	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
 }
 
@@ -251,6 +251,43 @@ func losesItsConnection(b *tab) {
 	b.keys(pagetest.Code[5:])
 	b.card("approved")
 	is(b, w.Codes.Checks(), 2)
+}
+
+// offlineAtASend: what was pressed without a connection is sent once when there is one, unless something else was typed meanwhile.
+func offlineAtASend(t *testing.T, browser context.Context) {
+	sends := func(b *tab) {
+		b.tolerate = "e" // the browser's own words for a request that fails
+		b.card("ask")
+		lost := func(to string) {
+			b.Helper()
+			b.do(pagetest.Offline(true))
+			b.until(`!navigator.onLine`)
+			b.clear("to")
+			b.keys(to + kb.Enter)
+			b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") + `.innerText.startsWith("You're offline. We'll continue")`)
+			b.until(`said.at(-1)?.startsWith("You're offline.")`)
+		}
+		lost("ben@example.com")
+		b.keys("x")
+		b.do(pagetest.Offline(false))
+		b.says("You're back online.")
+		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
+		b.until(`window.rested`)
+		is(b, b.world.Codes.Sends(), 0)
+		lost(pagetest.Address)
+		b.do(pagetest.Offline(false))
+		b.card("code", "a•••@example.com")
+		b.do(pagetest.Offline(true))
+		b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+		b.do(pagetest.Offline(false))
+		b.until(b.q("#offline") + `.hidden`)
+		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
+		b.until(`window.rested`)
+		is(b, b.world.Codes.Sends(), 1)
+		is(b, len(b.world.Codes.Asks()), 1)
+	}
+	t.Run("page", func(t *testing.T) { sends(visiting(t, browser, accepting(t))) })
+	t.Run("widget", func(t *testing.T) { sends(embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))) })
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself. A question without an answer is asked again

@@ -105,7 +105,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail", "Next code at", "min")
 	b.believe()
 	b.click("#again")
-	b.card("enough", "Hourly limit reached", "2 codes were sent to a•••@example.com since", "Next code at", "The last code still works until")
+	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at", "The last code still works until")
 	b.click(".aside [data-act=code]")
 	b.card("code", "Next code at")
 }

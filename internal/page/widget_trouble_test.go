@@ -20,25 +20,34 @@ import (
 
 // aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks for nothing.
 func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
-	for name, markup := range map[string]string{
-		"its origin is in no list":        tag(""),
-		"the key is not known":            `<send-code key="pk_unknown"></send-code>`,
-		"there is no key":                 `<send-code></send-code>`,
-		"the channel is not set up there": tag(`channel="fax"`),
+	for name, c := range map[string]struct{ markup, said string }{
+		"its origin is in no list":        {tag(""), "the service lets no page of this origin read its answers: http://"},
+		"the key is not known":            {`<send-code key="pk_unknown"></send-code>`, "The API key is not known here."},
+		"there is no key":                 {`<send-code></send-code>`, "it has no public key"},
+		"the key is a secret one":         {`<send-code public-key="sk_uitest_0123456789abcdef"></send-code>`, "a secret key"},
+		"the purpose is not configured":   {tag(`purpose="gifts"`), "No purpose of that name is configured."},
+		"by phone, the key is not known":  {`<send-code public-key="pk_unknown" channel="sms"></send-code>`, "The API key is not known here."},
+		"the channel is not set up there": {tag(`channel="fax"`), ""},
 	} {
 		w := running(t)
-		b := embedded(t, browser, w, pagetest.Look{}, markup)
+		b, site := embeddedBeside(t, browser, w, pagetest.Look{}, c.markup, "")
 		b.tolerate = "e" // the browser has its own words for each of these
-		if markup == tag("") {
+		if c.markup == tag("") {
 			w.Allow()
 		}
-		if name != "there is no key" {
+		b.do(chromedp.Navigate(site.URL))
+		if name == "the channel is not set up there" {
 			b.asked(pagetest.Address)
-		}
+		} // else it shows before anything is typed
 		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
 		b.hears("failed", `"reason":"misplaced"`)
 		is(t, w.Codes.Sends(), 0)
-		b.await("a word to the developer", func() bool { return b.told("<send-code>:") })
+		b.await("a word to the developer", func() bool { return b.told("<send-code>: " + c.said) })
+		if strings.Contains(c.said, "secret") {
+			const made = `import(%q).then(({ Client }) => { try { new Client({ key: 'sk_uitest_0123456789abcdef' }); return '' } catch (e) { return e.message } })`
+			contains(t, eval[string](b, fmt.Sprintf(made, w.URL+"client.js")), "a secret key (sk_…) is no secret in a page")
+			b.await("a word about the client", func() bool { return b.told("sendcode: " + c.said) })
+		}
 	}
 }
 

@@ -57,6 +57,10 @@ var (
 	ScopeMissing = kind(Kind{"insufficient-scope", http.StatusForbidden, "Insufficient scope",
 		"The API key has scopes, and the one that this request needs is not among them.",
 		"`scope` names it. Use another key, or add the scope to this key's `scopes` in the configuration. Nothing was done.", sayOurs})
+	SecretInPage = kind(Kind{"secret-key-in-page", http.StatusForbidden, "Secret key in a page",
+		"A page sent a secret key (`sk_…`). Every visitor of the page can read it, and with it send codes and read what was sent.",
+		"Put the app's public key (`pk_…`) into the page, and the page's origin into the app's `origins`; `sendcode key --kind public` makes a key. " +
+			"Call with secret keys from your back end alone. Replace the secret key: it was published. Nothing was done.", sayOurs})
 	NotFound = kind(Kind{"not-found", http.StatusNotFound, "Not found",
 		"There is nothing at this address, or nothing for this key.",
 		"Compare the address with /docs. What another app opened is not found, nor is for a public key what a back end opened, nor what was " +

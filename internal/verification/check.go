@@ -78,13 +78,13 @@ func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (
 	}
 }
 
-// normalize returns the typed code without spaces and dashes. Errors: fault.NotFound for another app's verification, and for a browser if
+// normalize returns the code that was typed, or pasted with the message around it. Errors: fault.NotFound for another app's verification, and for a browser if
 // a back end opened it; *fault.InvalidError.
 func (s *Service) normalize(c Caller, v store.Verification, typed string) (string, error) {
 	if !c.mayRead(v) {
 		return "", fault.NotFound
 	}
-	return s.shape(v).Normalize(typed)
+	return s.shape(v).Find(typed)
 }
 
 // approved returns the result of a check that approved. The address is decrypted once.

@@ -158,7 +158,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		sent := r.Code(0)
 		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.Code, r.Get(a.View.ID).Code)
-		for _, slip := range []string{"", "12345678", sent[:7] + "A", sent + "!"} {
+		for _, slip := range []string{"", "12345678", sent[:7] + "A", "!" + sent[1:]} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)), "code", "")
 		}
@@ -236,7 +236,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 				}
 				r.Want("tries left", r.Get(id).AttemptsRemaining, verification.MaxAttempts)
 				r.Limiter.Around(nil)
-				r.WantApproved(id, " "+right[:2]+"-"+right[2:])
+				r.WantApproved(id, right[:2]+"-"+right[2:]+" ist Ihr Code.\n@shop.example #"+right)
 			})
 		})
 	}

@@ -14,15 +14,15 @@ import (
 // allows. Of a rule that does not refuse it is told what follows from its own sends. A wait that depends on others' events is rounded up
 // to a whole instant, which stays the same in later answers.
 
-const (
-	roundedFrom = time.Hour // the shortest window of a rule whose waits are rounded
-	wholeTime   = gates.Beyond
-)
+// RoundedFrom is the shortest window of a rule whose waits are rounded up for browsers. So such a wait may be longer than the window.
+const RoundedFrom = time.Hour
+
+const wholeTime = gates.Beyond
 
 // toldUntil returns the instant until which a browser is told that a rule refuses, which it does until ends: the next multiple of 5 minutes
 // in UTC if the rule's window is an hour or longer.
 func toldUntil(r quota.Rule, ends time.Time) time.Time {
-	if whole := ends.Truncate(wholeTime); r.Window >= roundedFrom && whole.Before(ends) {
+	if whole := ends.Truncate(wholeTime); r.Window >= RoundedFrom && whole.Before(ends) {
 		return whole.Add(wholeTime)
 	}
 	return ends
@@ -119,7 +119,7 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 // refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had used it up; zero if it did not, or if
 // its waits are not rounded. A send after that instant shows that the rule had ceased to refuse.
 func (k Sends) refusedUntil(r quota.Rule) (ends time.Time) {
-	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < roundedFrom || len(k.All) < r.Limit {
+	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < RoundedFrom || len(k.All) < r.Limit {
 		return ends
 	}
 	ends = k.All[len(k.All)-r.Limit].At.Add(r.Window)

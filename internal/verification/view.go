@@ -230,8 +230,12 @@ type ChannelInfo struct {
 }
 
 // Channels returns the channels of a purpose: mail, and text messages if a carrier is configured. An empty purpose is the default one.
-func (s *Service) Channels(purpose string) []ChannelInfo {
+// Error: *fault.InvalidError for an unknown purpose.
+func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
 	set := s.Policy.Get()
+	if _, err := FindPurpose(set, purpose); err != nil {
+		return nil, err
+	}
 	purpose = cmp.Or(purpose, policy.DefaultPurpose)
 	_, paused := set.Paused(recipient.Email, purpose)
 	offers := []ChannelInfo{{Channel: recipient.Email, Paused: paused}}
@@ -239,5 +243,5 @@ func (s *Service) Channels(purpose string) []ChannelInfo {
 		_, paused = set.Paused(recipient.SMS, purpose)
 		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.ServedCountries()})
 	}
-	return offers
+	return offers, nil
 }

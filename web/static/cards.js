@@ -8,6 +8,7 @@ export class Cards {
   #countdown;
   #said = '';
   #waiting; // for the end of a press
+  #unsent; // the form that was submitted without a connection, until something is typed
 
   code; // what looks after the field for a code (code.js), once it is there
 
@@ -22,9 +23,12 @@ export class Cards {
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
-      if (!inquiry.posting && button.getAttribute('aria-disabled') !== 'true' && !this.code?.done(event.target)) this.#submit(event.target, button);
+      if (!inquiry.posting && button.ariaDisabled !== 'true' && !this.code?.done(event.target)) this.#submit(event.target, button);
     });
-    root.addEventListener('input', ({ target }) => this.#mend(target));
+    root.addEventListener('input', ({ target }) => {
+      this.#unsent = null;
+      this.#mend(target);
+    });
   }
 
   // #submit has a form's act done, once. If no answer comes, everything stays as it is, so asking again is the same request.
@@ -40,7 +44,8 @@ export class Cards {
     show?.();
     code?.answered(show);
     if (show) return;
-    const text = navigator.onLine ? words?.Trouble : words?.Offline;
+    const lost = !navigator.onLine, text = lost ? words?.Offline : words?.Trouble;
+    this.#unsent = lost && form;
     working(button, false);
     this.warn(text, form);
     this.say(text, form);
@@ -52,7 +57,8 @@ export class Cards {
     const { words, code } = this, text = !yes ? words?.Offline : code?.ready ? words?.Checking : words?.Online;
     this.warn(yes ? '' : text);
     this.say(text);
-    if (yes) code?.check();
+    if (yes && this.#unsent?.isConnected) this.#unsent.requestSubmit();
+    else if (yes) code?.check();
   }
 
   // speak sets the words for durations and for the end of a wait, and the language for times of the day.
@@ -136,7 +142,7 @@ export class Cards {
   #mend(field) {
     const error = field?.matches('[aria-invalid]') && this.find(`#${field.id}-error`);
     if (!error) return;
-    field.removeAttribute('aria-invalid');
+    field.ariaInvalid = null;
     field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());
     error.remove();
   }
@@ -176,7 +182,6 @@ function touched(field) {
 
 // working shows on a button that an answer is being waited for, or that it did not come.
 export function working(button, on) {
-  if (on) button.setAttribute('aria-disabled', 'true');
-  else button.removeAttribute('aria-disabled');
+  button.ariaDisabled = on || null;
   button.classList.toggle('busy', on);
 }

@@ -7,8 +7,8 @@ export const bare = (text) => text.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/g
 const consists = (text, letters) => (letters ? /^[BCDFGHJ-NP-TV-XZ]+$/ : /^\p{Nd}+$/u).test(bare(text));
 
 // codeIn is the one code of a length in a text that holds other things too, as internal/code has it: of the runs of digits, or of
-// the letters of codes, the one that is as long; or of those runs that a space or a dash parts. Empty: there is none, or several,
-// or the text is nothing but a code.
+// the letters of codes, the one that is as long; or of those runs that a space or a dash parts. The same one again, as in the last line of
+// a text message, does not count. Empty: there is none, or several, or the text is nothing but a code.
 export function codeIn(text, length, letters) {
   if (!length || consists(text, letters)) return '';
   const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, '');
@@ -20,8 +20,8 @@ export function codeIn(text, length, letters) {
     else joined.push(word[0]);
   }
   const fit = (runs) => runs.filter((run) => [...run].length === length);
-  const whole = fit(words.map(([run]) => run)), found = whole.length ? whole : fit(joined);
-  return found.length === 1 ? found[0] : '';
+  const whole = fit(words.map(([run]) => run)), found = new Set((whole.length ? whole : fit(joined)).map(bare));
+  return found.size === 1 ? [...found][0] : '';
 }
 
 // CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself, once: typed, pasted, from a text message, or
@@ -45,12 +45,12 @@ export class CodeField {
   // ready says that there is a whole code, which was not sent yet.
   get ready() {
     const { length, letters } = this.#field?.dataset ?? {}, typed = this.#typed;
-    return [...typed].length === Number(length) && consists(typed, letters !== undefined) && !this.#tried.has(typed);
+    return [...typed].length === +length && consists(typed, letters !== undefined) && !this.#tried.has(typed);
   }
 
   #entered(field, how) {
     if (field.id !== 'code') return;
-    const found = codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
+    const found = codeIn(field.value, +field.dataset.length, 'letters' in field.dataset);
     if (found) field.value = found;
     clearTimeout(this.#pause);
     if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);

@@ -64,7 +64,7 @@ export class Countdown {
     each.textContent = each.dataset.done;
     each.closest('.blocked')?.classList.remove('blocked');
     if (!button) return;
-    button.removeAttribute('aria-disabled');
+    button.ariaDisabled = null;
     button.querySelector('.label').textContent = button.dataset.ready;
     button.querySelector('.bar').remove();
     each.remove();

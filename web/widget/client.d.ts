@@ -37,7 +37,7 @@ export declare class Moment {
 }
 
 export declare class Client {
-  constructor(options: { key: string; api?: string | URL });
+  constructor(options: { key: string; api?: string | URL }); // throws without a key, and with a secret one
   send(what: Ask | { verification_id: string; locale?: string; known?: string[] }): Promise<Answer<Verification>>;
   check(id: string, code: string): Promise<Answer<Checked>>;
   get(id: string): Promise<Answer<Verification>>;

@@ -11,6 +11,10 @@ const twins = 20, twinWait = second / 2;
 
 const patience = 15 * second;
 
+// mistaken says why a page must not ask with a key; undefined: it may.
+export const mistaken = (key) => !key ? 'it has no public key: pk_…'
+  : key.startsWith('sk_') ? "a secret key (sk_…) is no secret in a page: use the app's public key (pk_…), and replace this one" : undefined;
+
 // waiting is how many milliseconds are left until the next code may be asked for, of what an answer told.
 export const waiting = ({ body, moment }) => {
   const { quota } = body, ms = body.retry_after_ms ?? quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second;
@@ -24,6 +28,11 @@ export class Client {
   #intent; // the request whose answer has not come: a repetition of it has the same key
 
   constructor({ key, api = new URL('./', import.meta.url), ask = asked }) {
+    const why = mistaken(key);
+    if (why) {
+      console.error(`sendcode: ${why}`);
+      throw new TypeError(why);
+    }
     Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask });
   }
 
@@ -50,17 +59,15 @@ export class Client {
     return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
   }
 
-  // channels tells what codes can be sent over now. It disturbs no other question; undefined: that is not known.
+  // channels tells what codes can be sent over now; undefined: that is not known.
   async channels(purpose) {
-    const path = `v1/channels${purpose ? `?purpose=${encodeURIComponent(purpose)}` : ''}`;
-    try {
-      const answer = await fetch(new URL(path, this.api), {
-        headers: { Authorization: `Bearer ${this.key}` }, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(patience),
-      });
-      return answer.ok ? (await answer.json()).channels : undefined;
-    } catch {
-      return undefined;
-    }
+    const { status, body } = await this.offer(purpose);
+    return status === 200 ? body.channels : undefined;
+  }
+
+  // offer is the answer that channels reads. It disturbs no other question.
+  offer(purpose = '') {
+    return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}`, { cache: 'no-store' }, asked);
   }
 
   // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
@@ -77,11 +84,11 @@ export class Client {
     return this.#ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
   }
 
-  async #ask(path, options) {
+  async #ask(path, options, ask = this.ask) {
     const headers = { ...options.headers, Authorization: `Bearer ${this.key}` };
     let got;
     try {
-      got = await this.ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
+      got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
       return { status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
     }

@@ -16,8 +16,15 @@ const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
 const slips = new Set(['required', 'foreign', 'length']); // notes on what was typed and is no code: it stays in the field
 const day = 24 * 60 * minute;
+const roundedFrom = 3600; // seconds: the waits of rules from there on may be rounded up, and no time of a send follows from them
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
+
+// supported names the send to support.
+export function supported(w, kind, view) {
+  const ref = view?.send?.support;
+  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+}
 
 const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
 
@@ -33,18 +40,18 @@ const wait = (w, seconds) => lasting(seconds * second, w);
 
 // button counts ms down, of whole at most, and can then be pressed.
 function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
-  const waits = ms > 0, tone = quiet ? ' quiet' : '';
+  const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole; // up, and is no duration
   return [
     h('button', {
       id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
       'data-ready': label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
     }, h('span', { class: 'label' }, ms >= clockFrom ? w.NextCode : label), waits && [
-      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': w.AgainAt, 'data-done': '' }),
+      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': rounded ? w.AgainClock : w.AgainAt, 'data-done': '' }),
       h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
     ]),
     h('p', {
       id: 'again-why', role: 'timer', class: 'visually-hidden', 'data-wait': waits && ms, 'data-done': waits && '',
-      'data-short': waits && (timer ? w.TimerIn : w.AgainIn), 'data-long': waits && (timer ? w.TimerAt : w.AgainAt),
+      'data-short': waits && (timer ? w.TimerIn : w.AgainIn), 'data-long': waits && (rounded ? w.AnotherAt : timer ? w.TimerAt : w.AgainAt),
     }),
   ];
 }
@@ -245,6 +252,7 @@ function spent(w, quota, to) {
     [w.ThisWeek]: w.EnoughWeek, [w.ThisMonth]: w.EnoughMonth,
   }[when] ?? w.Enough;
   if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
+  if (r.window >= roundedFrom) return { heading: head, lead: put(plural(w, w.AtMost, r.limit), { to, when }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
   return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to })) };
 }

@@ -1,4 +1,3 @@
-import { put } from '../static/time.js';
 import { h } from './dom.js';
 import { act, box, dots, field, heading, lead, link } from './parts.js';
 
@@ -21,8 +20,8 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 //   there    the same of the other channel: {view, to, wait}
 //   known    there are tokens of earlier codes, which can be forgotten
 //
-// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards are those of
-// code.js, phones is the module; what is not there yet is waited for.
+// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards and supported are
+// those of code.js, phones is the module; what is not there yet is waited for.
 export function draw(words, state) {
   const w = words && (words[state.channel] ?? words.email), name = words && (!state.channels.includes('sms') || state.phones) ? pick(state) : 'loading';
   const drawn = { ask: () => ask(words, state), ...state.cards }[name], kind = drawn ? name : 'loading';
@@ -30,16 +29,10 @@ export function draw(words, state) {
   return h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
     'data-rev': JSON.stringify([kind, rev, state.note, state.known]), 'aria-labelledby': drawn && 'heading',
-  }, body, drawn && [forgettable(w, kind, state.known), supported(w, kind, state.view)]);
+  }, body, drawn && [forgettable(w, kind, state.known), state.supported?.(w, kind, state.view)]);
 }
 
 const forgettable = (w, kind, known) => known && ['ask', 'approved'].includes(kind) && h('p', { class: 'aside' }, link('forget', w.ForgetDevice));
-
-// supported names the send to support.
-function supported(w, kind, view) {
-  const ref = view?.send?.support;
-  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
-}
 
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
@@ -61,7 +54,7 @@ const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
 function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones }) {
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
-  const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && w.TooManyChecks;
+  const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
   const one = (c) => {
     const its = { value: typed(c), wrong: c === on && wrong, focus: c === on };

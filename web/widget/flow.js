@@ -1,5 +1,5 @@
 import { Moment, second } from '../static/time.js';
-import { Client } from './client.js';
+import { Client, mistaken } from './client.js';
 import { bare, codeIn } from '../static/code.js';
 
 // What a widget asks the service for, and what comes of it.
@@ -25,7 +25,8 @@ export class Flow {
   constructor(desk) {
     this.desk = desk;
     const key = desk.element.publicKey, api = this.#get('api') ?? desk.home;
-    this.client = new Client({ key, api, ask: (...all) => desk.inquiry.ask(...all) });
+    this.mistaken = mistaken(key);
+    if (!this.mistaken) this.client = new Client({ key, api, ask: (...all) => desk.inquiry.ask(...all) });
   }
 
   #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
@@ -129,13 +130,17 @@ export class Flow {
     if (!desk.inquiry.posting) desk.show();
   }
 
-  // learn asks which channels there are now, and which countries' numbers are sent to. Without an answer all are tried.
+  // learn asks which channels there are now, and which countries' numbers are sent to, and says what is wrong with the page. Without an
+  // answer all are tried.
   async learn() {
-    const { desk } = this, { era } = desk, channels = await this.client.channels(this.#get('purpose'));
-    if (!channels || !desk.element.isConnected || era !== desk.era) return;
+    if (this.mistaken) return this.misplaced(this.mistaken);
+    const { desk } = this, { era } = desk, a = await this.client.offer(this.#get('purpose')), { channels } = a.body ?? {};
+    if (!desk.element.isConnected || era !== desk.era) return undefined;
+    if (!channels) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
     desk.offered = channels.map((c) => c.channel);
     desk.countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
     if (!desk.inquiry.posting) desk.show();
+    return undefined;
   }
 
   #send({ channel, to, country }) {
@@ -154,6 +159,7 @@ export class Flow {
   #known() { return this.desk.known.get().split('.').filter(Boolean); }
 
   async #ask(wanted) {
+    if (this.mistaken) return this.misplaced(this.mistaken);
     const { era } = this.desk;
     this.#wanted = wanted;
     const a = await this.client.send(wanted.body);
@@ -194,7 +200,7 @@ export class Flow {
   // #lockedOut: no code is sent that could not be checked.
   #lockedOut({ retry_after }, wanted) {
     if (!wanted.id) this.#state = this.#arrive(wanted);
-    this.#note('many');
+    this.#note('many', this.desk.words().email.TooManyChecks);
     this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
   }
 
@@ -212,8 +218,8 @@ export class Flow {
     return to ? this.#send({ channel, to, country }) : undefined;
   }
 
-  #note(kind) {
-    this.#state = { ...this.#state, note: { kind } };
+  #note(kind, text) {
+    this.#state = { ...this.#state, note: { kind, text } };
   }
 
   #checked({ id, status, valid, attempts_remaining, proof, test, known }) {
@@ -253,10 +259,8 @@ export class Flow {
 
   // #elsewise is what all questions have in common when they come to nothing.
   #elsewise(a, { wanted, reading = false }) {
-    if (a.barred || a.status === 401 || a.status === 403) {
-      const why = a.body?.detail ?? 'the service lets no page of this origin read its answers';
-      return this.misplaced(`${why} (${location.origin} must be among the app's origins)`);
-    }
+    if (a.barred) return this.misplaced(`the service lets no page of this origin read its answers: ${location.origin} must be among the app's origins`);
+    if (a.status === 403) return this.misplaced(`${a.body.detail} (${location.origin} must be among the app's origins)`);
     if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
     const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };

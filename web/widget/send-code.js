@@ -59,6 +59,7 @@ export class SendCode extends HTMLElement {
   #proof = '';
   #attended = false; // numbers that are typed
   #starting = false;
+  #vetted; // the key and the purpose were looked at
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#desk.state) });
 
   // What the element and its flow both have.
@@ -110,10 +111,21 @@ export class SendCode extends HTMLElement {
     this.#flow = undefined;
     this.#speak();
     this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.connected(yes) });
-    if (!key) this.#begun().then((flow) => flow?.misplaced('it has no attribute public-key: pk_…'));
-    else if (id) this.#inquiry.refresh();
+    if (id) this.#inquiry.refresh();
     else this.#inquiry.follow();
-    if (sms) this.#phone(key);
+    if (sms) this.#phone();
+    else if (!id) this.#vet(key);
+  }
+
+  // #vet has it said at once if the key, the origin or the purpose is wrong. What the service answers is looked at only then.
+  async #vet(key) {
+    if (this.#vetted) return;
+    this.#vetted = true;
+    const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}`);
+    const a = key && !key.startsWith('sk_') && await fetch(new URL(address, document.baseURI), {
+      method: 'HEAD', headers: { Authorization: `Bearer ${key}` },
+    }).catch(() => {});
+    if (!a?.ok) (await this.#begun())?.learn();
   }
 
   disconnectedCallback() {
@@ -125,7 +137,7 @@ export class SendCode extends HTMLElement {
     if (before === after) return;
     if (name === 'required') this.#validate();
     if (name === 'required' || !this.#desk.kept) return; // it has not started
-    if (identity.includes(name)) { this.#clear(); this.#desk.offered = undefined; }
+    if (identity.includes(name)) { this.#clear(); this.#desk.offered = this.#vetted = undefined; }
     if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
     if (name !== 'locale') this.#start();
     else if (this.isConnected) this.#speak();
@@ -133,12 +145,15 @@ export class SendCode extends HTMLElement {
 
   // What a field of a form has, and the attributes as properties.
   get form() { return this.#internals.form; }
+  set form(id) { this.setAttribute('form', id); }
   get publicKey() { return this.getAttribute('public-key') ?? this.getAttribute('key') ?? ''; }
   set publicKey(key) { this.setAttribute('public-key', key); }
   get required() { return this.hasAttribute('required'); }
   set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
   get type() { return this.localName; }
   get value() { return this.#proof; }
+  // Frameworks set '' when they begin, just when the card of before a reload comes: it takes a proof back, and nothing else.
+  set value(text) { if (text === '' && this.#proof) this.reset(); }
   get validity() { return this.#internals.validity; }
   get validationMessage() { return this.#internals.validationMessage; }
   get willValidate() { return this.#internals.willValidate; }
@@ -152,23 +167,26 @@ export class SendCode extends HTMLElement {
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
     this.#desk.kept?.forget();
-    this.#clear();
+    this.#clear(true);
     if (this.isConnected) this.#begin(); // whatever is being typed
   }
 
-  #clear() {
+  #clear(quiet) {
     this.#desk.era++;
     this.#inquiry.posting = false; // its answer is no longer awaited
     this.#desk.there = undefined;
     this.#desk.state = { to: this.getAttribute('to') ?? '' };
-    this.#prove('');
+    this.#prove('', quiet);
   }
 
-  // #prove is the value of the form, which is valid with one alone where it has to be.
-  #prove(proof) {
-    this.#proof = proof ?? '';
-    this.#internals.setFormValue(this.#proof || null);
+  // #prove is the value of the form, which is valid with one alone where it has to be. As an input does, it tells the page of what the page
+  // did not do itself.
+  #prove(proof = '', quiet) {
+    const same = proof === this.#proof;
+    this.#proof = proof;
+    this.#internals.setFormValue(proof || null);
     this.#validate();
+    if (!same && !quiet) for (const name of ['input', 'change']) this.dispatchEvent(new Event(name, { bubbles: true }));
   }
 
   #validate() {
@@ -193,14 +211,14 @@ export class SendCode extends HTMLElement {
   }
 
   // #phone has what there is for phone numbers come.
-  async #phone(key) {
+  async #phone() {
     const phones = await bring(addresses.numbers), flow = await this.#begun();
     if (!this.isConnected) return;
-    if (!phones || !flow) return setTimeout(() => this.isConnected && this.#phone(key), rest);
+    if (!phones || !flow) return setTimeout(() => this.isConnected && this.#phone(), rest);
     if (!this.#attended) phones.attend(this.#root);
     this.#attended = true;
     this.#show();
-    if (key && !this.#desk.offered) flow.learn();
+    if (!this.#desk.offered) flow.learn();
   }
 
   get #locale() {
@@ -248,7 +266,7 @@ export class SendCode extends HTMLElement {
     if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
     const { state, there, countries, moment } = this.#desk, phones = this.#phones;
     return draw(this.#words, {
-      ...state, countries, phones, cards: this.#code?.cards, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });

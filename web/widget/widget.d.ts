@@ -14,13 +14,14 @@ export interface SendCodeEvents {
 
 export interface SendCodeAttributes {
   'public-key'?: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
-  name?: string; required?: boolean;
+  name?: string; required?: boolean; value?: string;
 }
 
 type Listeners = { [E in keyof SendCodeEvents as `on${E}`]?: (event: CustomEvent<SendCodeEvents[E]>) => void };
 
 export declare class SendCode extends HTMLElement {
-  readonly form: HTMLFormElement | null;
+  get form(): HTMLFormElement | null;
+  set form(id: string); // the attribute
   publicKey: string;
   api: string;
   purpose: string;
@@ -32,7 +33,7 @@ export declare class SendCode extends HTMLElement {
   name: string;
   required: boolean;
   readonly type: string;
-  readonly value: string; // the proof, or empty
+  value: string; // the proof, or empty; setting '' takes a proof back
   readonly validity: ValidityState;
   readonly validationMessage: string;
   readonly willValidate: boolean;

@@ -69,12 +69,15 @@ func (c *Codes) SetCountries(countries ...string) { c.change(func() { c.Countrie
 func (c *Codes) Pause(ch recipient.Channel) { c.change(func() { c.paused = ch }) }
 
 // Channels implements page.codes.
-func (c *Codes) Channels(string) []verification.ChannelInfo {
+func (c *Codes) Channels(purpose string) ([]verification.ChannelInfo, error) {
+	if !slices.Contains([]string{"", "default", "gift"}, purpose) {
+		return nil, fault.Invalid("purpose", "unknown", "No purpose of that name is configured.")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	offers := []verification.ChannelInfo{{Channel: recipient.Email, Paused: c.paused == recipient.Email}}
 	if c.Countries != nil {
 		offers = append(offers, verification.ChannelInfo{Channel: recipient.SMS, Paused: c.paused == recipient.SMS, Countries: c.Countries})
 	}
-	return offers
+	return offers, nil
 }

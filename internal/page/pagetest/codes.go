@@ -290,7 +290,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	if c.seen(k).State != verification.Pending {
 		return verification.CheckResult{View: c.seen(k)}, nil
 	}
-	read, err := k.view.Code.Normalize(typed)
+	read, err := k.view.Code.Find(typed)
 	if err != nil {
 		return verification.CheckResult{}, err
 	}

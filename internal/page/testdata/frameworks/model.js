@@ -1,0 +1,4 @@
+import { createApp } from 'vue';
+import Model from './SignIn.js';
+
+createApp(Model).mount('#app');
