@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,4 +51,64 @@ func TestHonestRequestsBesideAnAttack(t *testing.T) {
 	if admitted.Load() < people || attack.Admitted.Load() != 1 || attack.Cut.Load() > 0 {
 		t.Error("that is not as it should be")
 	}
+}
+
+// Strangers of many networks who are locked out of a recipient ask for it as fast as they are answered, and Postgres is 150 ms away: the
+// secret key gets its codes within the rules of the recipient, and its refusals tell the true wait.
+func TestALockedOutFloodFarFromPostgres(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnOwnPostgres(t).Write(fmt.Sprintf(`trusted_proxies: [127.0.0.1/32]
+policies:
+  default:
+    - {name: pause, scope: recipient, limit: 1, window: 1s}
+    - {name: hour, scope: recipient, limit: 30, window: 1h, reserve: 10}
+apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
+`, sha256.Sum256([]byte(apptest.PublicKey))))
+	link := through(s, "SENDCODE_DATABASE_URL")
+	s.Start(1)
+	const victim = "victim@example.com"
+	var networks atomic.Int64
+	stranger := func(r *http.Request) {
+		n := networks.Add(1)
+		apptest.As(apptest.PublicKey)(r)
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.%d.%d.1", n/250%250, n%250))
+	}
+	locked := func(a apptest.Answer) bool { return a.Problem() == "too-many-checks" }
+	for a := s.Ask(0, victim, stranger); !locked(a); a = s.Ask(0, victim, stranger) {
+		for n := 0; a.StatusCode == http.StatusAccepted && n < 5; n++ {
+			s.Post("/v1/verifications/"+a.ID+"/check", `{"code":"000000"}`, stranger)
+		}
+		apptest.Sleep(time.Duration(max(a.RetryAfter, 1)) * time.Second)
+	}
+	for _, stream := range []string{"upstream", "downstream"} {
+		_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name":%[1]q,"type":"latency","stream":%[1]q,"attributes":{"latency":75}}`, stream)))
+		apptest.Must(t, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var attackers sync.WaitGroup
+	var refused atomic.Int64
+	for range 64 {
+		attackers.Go(func() {
+			for ctx.Err() == nil {
+				if a := s.Ask(0, victim, stranger); locked(a) {
+					refused.Add(1)
+				} else if a.StatusCode == http.StatusAccepted {
+					t.Error("a stranger was let in")
+				}
+			}
+		})
+	}
+	s.Await("a flood", func() bool { return refused.Load() >= 200 })
+	const codes = 3
+	for range codes {
+		a := s.Ask(0, victim)
+		s.Is("a code for the secret key", a, http.StatusAccepted)
+		early := s.Ask(0, victim)
+		s.Is("another one at once", early, http.StatusTooManyRequests, early.RetryAfter == 1)
+		apptest.Sleep(time.Second) // the wait that it was told
+	}
+	stop()
+	attackers.Wait()
+	t.Logf("%d codes for the secret key beside %d refusals of strangers", codes, refused.Load())
 }
