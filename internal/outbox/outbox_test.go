@@ -155,7 +155,9 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 				r.MailServer.Answer(later)
 				a := r.SendTo(vtest.Ana)
 				wantPlaces(r, 1)
+				r.Quit() // the next process has other keys
 				change(r)
+				r.Start()
 				r.Sleep(10 * time.Second)
 				r.WantStatus(a, "failed "+reason)
 				r.WantMails(1)
