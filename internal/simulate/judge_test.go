@@ -294,14 +294,8 @@ func (l *ledger) checks() {
 	approved := map[string]int{}
 	wrong := map[actor]map[*person]int{}
 	for _, q := range l.requests {
-		if q.kind != checking || !q.answered {
+		if q.kind != checking {
 			continue
-		}
-		if q.body.Valid {
-			approved[q.verification]++
-			if !q.right {
-				l.broke("guessing", "a wrong code was approved for %s", q.verification)
-			}
 		}
 		by := q.by // of the kind that opened it: each checks what it holds
 		if by == stranger {
@@ -310,20 +304,29 @@ func (l *ledger) checks() {
 		if wrong[by] == nil {
 			wrong[by] = map[*person]int{}
 		}
-		if !q.right && q.status == http.StatusOK {
+		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {
 			wrong[by][q.person]++
+		}
+		if !q.answered {
+			continue
+		}
+		if q.body.Valid {
+			approved[q.verification]++
+			if !q.right {
+				l.broke("guessing", "a wrong code was approved for %s", q.verification)
+			}
 		}
 		if q.right && q.status == http.StatusOK && !q.body.Valid && q.body.Status == "pending" {
 			l.broke("guessing", "the right code was called wrong for %s", q.verification)
 		}
 		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
-			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after %d wrong ones",
+			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
 		}
 	}
 	for _, q := range l.requests {
 		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
-			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after %d wrong ones",
+			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
 		}
 	}
