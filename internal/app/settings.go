@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/mail"
 	"slices"
+	"time"
 
 	"sendcode/internal/api"
 	"sendcode/internal/brand"
@@ -28,24 +29,30 @@ func limitSet(cfg config.Config) limits.Set {
 	return set
 }
 
+// Bounds that no setting changes; docs/decisions/0012-settings.md says why.
+const (
+	failedChecksOfApp = 10_000              // an hour; they alarm
+	suppressFor       = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
+)
+
 // policySet returns the policies, and what else can change while the service runs, as package policy has them.
 func policySet(cfg config.Config) policy.Set {
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
 		Blocks: policyBlocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
 		Checks: policy.Checks{
-			Network:     boundRule("network", quota.IP, cfg.Checks.Network),
-			WideNetwork: boundRule("wide_network", quota.Network, cfg.Checks.WideNetwork),
-			App:         boundRule("app", quota.App, cfg.Checks.App),
+			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: cfg.FailedChecksPerHour, Window: time.Hour},
+			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * cfg.FailedChecksPerHour, Window: time.Hour},
+			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: failedChecksOfApp, Window: time.Hour},
 		},
-		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
+		SuppressFor: suppressFor, Retention: cfg.Retention,
 		Numbers: servedNumbers(cfg),
 		Reports: map[recipient.Channel]bool{
 			recipient.Email: len(cfg.Providers) > 0,
 			recipient.SMS:   cfg.SMS.PublicURL != "" || slices.ContainsFunc(cfg.SMS.Carriers, config.SMSCarrier.Polled),
 		},
-		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker.Bound),
-		Spellings: boundRule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
+		Breaker:   quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: cfg.Breaker.Limit, Window: cfg.Breaker.Window},
+		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour},
 
 		BreakerReserve: cfg.Breaker.Reserve,
 	}
@@ -70,10 +77,6 @@ func policySet(cfg config.Config) policy.Set {
 		set.TestRecipients[t.To.Hash(cfg.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
 	}
 	return set
-}
-
-func boundRule(name string, scope quota.Scope, b config.Bound) quota.Rule {
-	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
 }
 
 // providerHeaders returns the headers by which mail providers identify our mails.

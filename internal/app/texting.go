@@ -100,7 +100,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: w.Sends, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour, Exempt: w.Exempt}
 }
 
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of that app would fail. With text messages

@@ -119,24 +119,20 @@ type Reloadable struct {
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name"`
-	// How many checks may fail, for each app and channel.
-	Checks checkSettings `yaml:"checks"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker breakerSettings `yaml:"breaker"`
-	// A bound on unknown browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
-	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
 	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
 	Blocks []blockRule `yaml:"block"`
 	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
 	Pauses []pause `yaml:"paused"`
-	// Recipients that get nothing after a hard bounce or a complaint.
-	Suppressions suppressions `yaml:"suppressions"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
+	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and channel; from a /24 or /48 three times as many.
+	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
 	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
 	// [Webhooks](webhooks.md) of all apps.
@@ -146,17 +142,12 @@ type Reloadable struct {
 	builtIn    bool            // the default policy is the built-in one
 }
 
-// Bound is fewer than Limit events in any Window.
-type Bound struct {
+// breakerSettings bound all sends together: fewer than Limit in any Window.
+type breakerSettings struct {
 	// 1 to 100000.
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-}
-
-// breakerSettings bound all sends together.
-type breakerSettings struct {
-	Bound `yaml:",inline"`
 	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default a fifth of a `limit` above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
@@ -165,36 +156,13 @@ type breakerSettings struct {
 func (b *breakerSettings) Check(p *document.Mapping) {
 	checkReserve(p, b.Reserve, b.Limit)
 	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
-	if p.Given["reserve"] != nil && p.Given["limit"] == nil && p.Given["window"] == nil {
+	switch limit, window := p.Given["limit"] != nil, p.Given["window"] != nil; {
+	case !limit && !window && p.Given["reserve"] != nil:
 		p.AddMistake("", "limit and window are missing")
-	}
-}
-
-// checkSettings bound failed checks, beside those of a recipient.
-type checkSettings struct {
-	// For an IPv4 address or IPv6 /64.
-	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
-	// For a /24 or /48.
-	WideNetwork Bound `yaml:"wide_network" default:"{limit: 300, window: 1h}"`
-	// For an app; it raises an alarm and refuses nothing.
-	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
-}
-
-// Check implements document.checker.
-func (b *Bound) Check(p *document.Mapping) {
-	for key, other := range map[string]string{"limit": "window", "window": "limit"} {
-		if p.Given[key] == nil && p.Given[other] != nil {
-			p.AddMistake("", "%s is missing", key)
-		}
-	}
-}
-
-// Check implements document.checker.
-func (c *checkSettings) Check(p *document.Mapping) {
-	for _, key := range []string{"network", "wide_network", "app"} {
-		if p.Children[key] != nil && len(p.Children[key][0].Given) == 0 {
-			p.AddMistake(key, "limit and window are missing")
-		}
+	case window && !limit:
+		p.AddMistake("", "limit is missing")
+	case limit && !window:
+		p.AddMistake("", "window is missing")
 	}
 }
 

@@ -120,9 +120,3 @@ func (s *pause) Check(p *document.Mapping) {
 		p.AddMistake("", "must have a channel, a purpose, or both")
 	}
 }
-
-// suppressions sets how long mail is kept from recipients without a mailbox or with a complaint.
-type suppressions struct {
-	// `1h` to `8784h`; `0s`: only by hand.
-	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h, or 0s for none"`
-}

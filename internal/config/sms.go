@@ -65,8 +65,6 @@ type SMSCarrier struct {
 	SecretSource `yaml:",inline"`
 	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
-	// The longest time of one attempt.
-	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
 	// The price of a segment by country; `default` for all others.
 	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of"`
 	Settings sms.Settings     `yaml:",inline"`
@@ -101,9 +99,12 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	}
 }
 
+// carrierTimeout is the longest time of one attempt at a carrier.
+const carrierTimeout = 20 * time.Second
+
 // Open makes the carrier.
 func (c SMSCarrier) Open() sms.Carrier {
-	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: carrierTimeout})
 }
 
 // Polled reports whether the carrier is asked what became of messages.
@@ -181,14 +182,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 // smsWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
 type smsWatch struct {
 	Off bool `yaml:"-"`
-	// The least number of messages to judge, 5 to 100000.
+	// The least number of messages in an hour to judge, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
-	// Percent, 1 to 50: below it the prefix is paused.
-	Approved int `yaml:"approved" default:"10" range:"1 50"`
-	// How long messages count, `10m` to `24h`.
-	Within time.Duration `yaml:"within" default:"1h" range:"10m 24h"`
-	// How long a prefix is paused, `1m` to `24h`; doubled, up to a day, if the last pause was within a week.
-	Pause time.Duration `yaml:"pause" default:"1h" range:"1m 24h"`
 	// Prefixes that are never paused, up to six digits: `"+49"`.
 	Exempt []string `yaml:"exempt" check:"exempt"`
 }
@@ -196,7 +191,7 @@ type smsWatch struct {
 // UnmarshalText reads off.
 func (w *smsWatch) UnmarshalText(text []byte) error {
 	if w.Off = string(text) == "off"; !w.Off {
-		return errors.New("must be off, or say what is watched, as in {sends: 20, approved: 10}")
+		return errors.New("must be off, or say what is watched, as in {sends: 20}")
 	}
 	return nil
 }

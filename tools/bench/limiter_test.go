@@ -44,14 +44,11 @@ func (b *rig) openLimiter() *limiterAlone {
 	client, err := quota.OpenRedis("redis://" + b.redis.Addr() + "/0")
 	b.must(err)
 	b.Cleanup(func() { _ = client.Close() })
-	bound := func(name string, scope quota.Scope, of config.Bound) quota.Rule {
-		return quota.Rule{Name: name, Scope: scope, Limit: of.Limit, Window: of.Window}
-	}
 	return &limiterAlone{
 		Limiter: quota.Remember(quota.NewRedis(client, app.RedisPrefix), time.Now), client: client,
 		purpose: policy.Purpose{Name: "default", Policy: cfg.Policy("default"), Reserve: cfg.Reserve("default")},
-		set:     policy.Set{Spellings: bound(policy.SpellingsName, policy.Spellings, cfg.Spellings)},
-		checks:  bound("app", quota.FailedChecks, cfg.Checks.App),
+		set:     policy.Set{Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}},
+		checks:  quota.Rule{Name: "app", Scope: quota.FailedChecks, Limit: 10_000, Window: time.Hour},
 	}
 }
 
