@@ -92,7 +92,7 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	}
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
-		wrong["secret_env"] = errors.New("or secret_file is missing")
+		wrong["secret_env"] = errors.New("is missing")
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
 		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])

@@ -74,7 +74,6 @@ sms:
 provider_events:
   - name: post
     scheme: basic
-    user: ` + hookUser + `
     secret_env: POST_SECRET
     message: message
     type: type
