@@ -159,8 +159,12 @@ func (a *App) registerPages(e *echo.Echo) {
 	if a.cfg.Page.App == "" {
 		return
 	}
+	first := "" // country
+	if served := a.cfg.SMS.Countries; len(served) > 0 {
+		first = served[0]
+	}
 	a.page = page.New(page.Config{
-		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country,
+		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.configurePage(a.cfg)

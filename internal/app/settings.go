@@ -125,7 +125,7 @@ func appSender(cfg config.Config, a config.App) mail.Address {
 
 // webhookSettings returns the URLs and keys of the apps' webhooks.
 func webhookSettings(cfg config.Config) webhook.Settings {
-	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.WebhookNetworks}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
 			continue

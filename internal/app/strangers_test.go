@@ -350,7 +350,7 @@ func wideRule(scope string, shared bool) refusal {
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
 		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared, sms: true,
-		file: roomy + "]}" + carrier + "  spend: [{name: day, scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
+		file: roomy + "]}" + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
 		exhaust: func(w *world) {
 			w.spend("delivery-failed/spend_cap", func(n int) reply { return w.send(nth(n), w.other(n), "") })
 		},

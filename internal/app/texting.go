@@ -40,7 +40,7 @@ func (a *App) openCarriers() error {
 			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
+	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
 	tried := a.deliveryObserver(recipient.SMS)
 	options.Tried = func(carrier string, fail *sms.Error, took time.Duration) { tried(carrier, fail, took) }
 	if a.cfg.SMS.PublicURL != "" {
@@ -130,7 +130,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 // listed.
 func servedNumbers(cfg config.Config) policy.Numbers {
 	return policy.Numbers{
-		Countries: cfg.SMS.Countries, Everywhere: cfg.SMSToDevMailbox() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
+		Countries: slices.Sorted(slices.Values(cfg.SMS.Countries)), Everywhere: cfg.SMSToDevMailbox() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
 	}
 }
 

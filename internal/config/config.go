@@ -66,8 +66,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
 	Providers []provider `yaml:"provider_events" unique:"name"`
-	// Domains at which several spellings are one mailbox, for all callers and rules.
-	Folds []fold `yaml:"folding" unique:"domain"`
+	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is `ana`), `dots` (`a.na` is `ana`), or both.
+	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
 	// [Text messages](sms.md).
 	SMS smsSettings `yaml:"sms"`
 	// The public page at `/`.
@@ -135,8 +135,8 @@ type Reloadable struct {
 	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
 	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
-	// [Webhooks](webhooks.md) of all apps.
-	Webhooks webhooks `yaml:"webhooks"`
+	// Private networks that [webhooks](webhooks.md) may call, there also without TLS.
+	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
 	builtIn    bool            // the default policy is the built-in one
@@ -254,8 +254,6 @@ type pageSettings struct {
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
-	// The country of local phone numbers if the browser names no served one.
-	Country string `yaml:"country" check:"country"`
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
@@ -358,8 +356,8 @@ func (c Config) ReachedByStrangers(a App) bool {
 // Folding returns the rules by which several spellings of an address are hashed as one mailbox.
 func (c Config) Folding() recipient.Folding {
 	all := recipient.Folding{}
-	for _, f := range c.Folds {
-		all[f.Domain] = recipient.Fold{PlusTags: f.PlusTags, Dots: f.Dots}
+	for domain, what := range c.Folds {
+		all[domain] = recipient.Fold{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
 	}
 	return all
 }

@@ -90,8 +90,8 @@ func TestDefaultReserves(t *testing.T) {
 breaker: {limit: 1000, window: 60s}
 sms:
   spend:
-    - {name: one, scope: global, per: day, limit: 1}
-    - {name: written, scope: app, per: day, limit: 50, reserve: 0.01}
+    - {scope: global, per: day, limit: 1}
+    - {scope: app, per: day, limit: 50, reserve: 0.01}
 `
 	c := must(t, rules)
 	is(t, "of rules", c.Reserve("default"), map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})

@@ -84,23 +84,6 @@ func parseMailDomain(text string) string {
 	return r.Domain()
 }
 
-// fold is a domain at which several spellings are one mailbox.
-type fold struct {
-	// The domain, exactly.
-	Domain string `yaml:"domain" required:"yes" check:"domain"`
-	// `ana+shop` is `ana`.
-	PlusTags bool `yaml:"plus_tags"`
-	// `a.na` is `ana`.
-	Dots bool `yaml:"dots"`
-}
-
-// Check implements document.checker.
-func (f *fold) Check(p *document.Mapping) {
-	if f.Domain = parseMailDomain(f.Domain); p.Valid() && !f.PlusTags && !f.Dots {
-		p.AddMistake("", "folds nothing; set plus_tags or dots to true")
-	}
-}
-
 // pause stops sends: of a channel, of a purpose, or of a purpose on a channel. At least one of both is set.
 type pause struct {
 	// `email` or `sms`; by default both.

@@ -53,12 +53,9 @@ func (d *loader) complete() {
 	d.completeApps()
 	d.completePolicies()
 	d.completePurposes()
+	d.completeFolding()
 	d.checkRecipients()
 	d.readDisposableDomains()
-	served := c.SMS.Countries
-	if page := d.root.Children["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
-		page[0].AddMistake("country", "%s is not among the countries of sms", document.Printable(c.Page.Country))
-	}
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
 	}
@@ -139,7 +136,19 @@ func (d *loader) checkRecipients() {
 			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
 		}
 	}
-	slices.SortFunc(c.Folds, func(a, b fold) int { return strings.Compare(a.Domain, b.Domain) })
+}
+
+// completeFolding writes the domains of folding as mails have them. It records a mistake for a domain that is there in two spellings.
+func (d *loader) completeFolding() {
+	all := map[string][]string{}
+	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
+		domain := parseMailDomain(text)
+		if all[domain] != nil {
+			d.root.AddMistake("folding", "%s is there twice", domain)
+		}
+		all[domain] = slices.Sorted(slices.Values(d.config.Folds[text]))
+	}
+	d.config.Folds = all
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
@@ -296,8 +305,8 @@ func (d *loader) completeWebhooks() {
 			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
 				document.Printable(a.Name))
 		}
-		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
-			at.AddMistake("url", "must begin with https://; http is for networks that webhooks.allow names")
+		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {
+			at.AddMistake("url", "must begin with https://; http is for networks that webhook_networks names")
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(secrets)) {

@@ -33,7 +33,7 @@ var carrierTypes = []struct {
 // smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
 type smsSettings struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
-	// (422 `country_not_served`).
+	// (422 `country_not_served`). The page offers the first one where the browser names none of them.
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
 	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
@@ -44,14 +44,12 @@ type smsSettings struct {
 	// The URL at which carriers and clients reach this service. Without it there are no receipts, and the `type` of a problem begins with the
 	// address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
-	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
-	Sender string `yaml:"sender" check:"sender"`
-	// The same by country.
-	Senders map[string]string `yaml:"senders" keys:"country" check:"sender"`
+	// A number, a short code, or a name of up to 11 characters by country; `default` for all others. Without one the carrier chooses.
+	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
-	Spend []spendCap `yaml:"spend" unique:"name"`
+	Spend []spendCap `yaml:"spend"`
 	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
 	Watch smsWatch `yaml:"watch"`
 }
@@ -66,7 +64,7 @@ type SMSCarrier struct {
 	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
-	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of"`
+	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"country_or_default"`
 	Settings sms.Settings     `yaml:",inline"`
 }
 
@@ -115,7 +113,6 @@ const maxCarriers = 20
 
 // Check implements document.checker.
 func (s *smsSettings) Check(p *document.Mapping) {
-	slices.Sort(s.Countries)
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
 	}
@@ -147,8 +144,15 @@ func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	}
 }
 
-// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap.
+// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap. It also reports a
+// cap with the scope and period of another one.
 func (s *smsSettings) checkSpend(p *document.Mapping) {
+	for i, c := range s.Spend {
+		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
+		if c.Scope != "" && c.Per != "" && slices.ContainsFunc(s.Spend[:i], same) {
+			p.Children["spend"][i].AddMistake("", "there is another cap with this scope and period; keep the lower one")
+		}
+	}
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
@@ -161,8 +165,7 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 
 // spendCap bounds what text messages may cost.
 type spendCap struct {
-	// Unique.
-	Name string `yaml:"name" required:"yes" check:"name"`
+	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
 	// `global`, or each `app` or `country` by itself.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
@@ -173,8 +176,9 @@ type spendCap struct {
 	Reserve int64 `yaml:"reserve,omitempty"` // millionths
 }
 
-// Check implements document.checker. It also sets the default reserve.
+// Check implements document.checker. It also sets the name and the default reserve.
 func (c *spendCap) Check(p *document.Mapping) {
+	c.Name = string(c.Scope) + "_" + string(c.Per)
 	checkReserve(p, c.Reserve, c.Limit)
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }

@@ -19,6 +19,7 @@ func TestCarriers(t *testing.T) {
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
 	is(t, "dearest price", s.Carriers[3].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)
+	is(t, "names of caps", []string{s.Spend[0].Name, s.Spend[1].Name}, []string{"global_day", "app_month"})
 }
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
@@ -79,6 +80,7 @@ func TestMistakesOfSMS(t *testing.T) {
 		get("{to}{text}{callback}\""):        "public_url is missing",
 		get("{to}{text}\", answer: {id: x}"): "answer.id: is neither a path",
 		"sms: {countries: [DE, US], carriers: [{" + twilio + ", secret_env: SECRET, prices: {DE: 1}}]," +
-			" spend: [{name: a, scope: app, per: day, limit: 1}]}": "carriers[0] has no price for US",
+			" spend: [{scope: app, per: day, limit: 1}]}": "carriers[0] has no price for US",
+		"sms: {spend: [{scope: app, per: day, limit: 1}, {scope: app, per: month, limit: 9}, {scope: app, per: day, limit: 2}]}": "c.yaml:1: sms.spend[2]: there is another cap",
 	})
 }
