@@ -112,7 +112,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 	}
 	var errs []error
 	for _, app := range cfg.Apps {
-		name := appTitle(cfg, app)
+		name := cfg.TitleOf(app)
 		if err := message.CheckName(name); err != nil {
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
@@ -124,14 +124,6 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 		return fmt.Errorf("text messages:\n%w", err)
 	}
 	return nil
-}
-
-// servedNumbers returns the phone numbers that the configuration admits. The dev mailbox admits every country unless some are
-// listed.
-func servedNumbers(cfg config.Config) policy.Numbers {
-	return policy.Numbers{
-		Countries: slices.Sorted(slices.Values(cfg.SMS.Countries)), Everywhere: cfg.SMSToDevMailbox() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
-	}
 }
 
 // mailboxCarrier puts text messages into the dev mailbox.

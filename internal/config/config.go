@@ -21,9 +21,8 @@ import (
 
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
-	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
@@ -116,17 +115,16 @@ type Reloadable struct {
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
 	// What codes are for. `default` always exists.
-	Purposes map[string]Purpose `yaml:"purposes" keys:"name"`
+	Purposes map[string]purpose `yaml:"purposes" keys:"name"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
-	Blocks []blockRule `yaml:"block"`
-	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
-	Pauses []pause `yaml:"paused"`
+	// What gets or sends nothing for now. Sends to a recipient, `domain` or `prefix` are `failed`, `blocked`, and count; those of a channel or
+	// purpose are `failed`, `paused`, and do not count.
+	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
@@ -166,18 +164,15 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Purpose is what a code is for.
-type Purpose struct {
+// purpose is what a code is for. PolicySet adds what follows from the rest.
+type purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
-	Policy string `yaml:"policy" default:"default"`
+	PolicyName string `yaml:"policy" default:"default"`
 	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
-	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
-	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"`
+	Kind           string `yaml:"kind,omitempty" oneof:"confirm"`
+	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
 	Code codeSettings `yaml:"code"`
-	// `private`, or `glance`: the code in subject and preview.
-	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // codeSettings is what a code looks like.
@@ -282,7 +277,7 @@ func (c Config) AdminEnabled() bool {
 func (c Config) PurposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
-		if p.Policy == policy {
+		if p.PolicyName == policy {
 			names = append(names, name)
 		}
 	}
@@ -323,32 +318,9 @@ func senderDomain(from string) string {
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }
 
-// Policy returns the policy of this name; without rules if there is none.
-func (c Config) Policy(name string) quota.Policy {
-	p := quota.Policy{Name: name}
-	for _, r := range c.Policies[name] {
-		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
-	}
-	return p
-}
-
-// Reserve returns the reserves of the policy's rules, by name; nil without any.
-func (c Config) Reserve(policy string) map[string]int {
-	all := map[string]int{}
-	for _, r := range c.Policies[policy] {
-		if r.Reserve > 0 {
-			all[r.Name] = r.Reserve
-		}
-	}
-	return all
-}
-
-// BuiltInPolicy reports whether the policy is the one that completePolicies has added.
-func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == defaultName }
-
-// ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
+// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
 // loopback.
-func (c Config) ReachedByStrangers(a App) bool {
+func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() ||
 		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }

@@ -47,11 +47,11 @@ func (c Config) YAML() string {
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
-	shown.Blocks = slices.DeleteFunc(slices.Clone(c.Blocks), func(b blockRule) bool { return b.Domain == "" && b.Prefix == "" })
+	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.To.IsZero() })
 	for i, a := range c.Apps {
 		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID })
 	}
-	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "block": len(c.Blocks) - len(shown.Blocks)}
+	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()
 	root := encoder.Encode(v)
 	all, _ := document.Fields(v)

@@ -17,7 +17,7 @@ func TestRestartChangesSeePasswordsOfURLs(t *testing.T) {
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
-	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps breaker block paused "+
+	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps breaker stop "+
 		"retention requests_per_minute failed_checks_per_hour disposable_domains webhook_networks")
 	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)

@@ -16,8 +16,8 @@ import (
 )
 
 // Check implements document.checker.
-func (p *Purpose) Check(at *document.Mapping) {
-	addReference(at, "policy", "policy", p.Policy)
+func (p *purpose) Check(at *document.Mapping) {
+	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == "confirm"; {
 	case !confirms && p.TTL > 10*time.Minute:
 		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
@@ -78,10 +78,10 @@ func (d *loader) complete() {
 func (d *loader) completePurposes() {
 	c := d.config
 	if c.Purposes == nil {
-		c.Purposes = map[string]Purpose{}
+		c.Purposes = map[string]purpose{}
 	}
 	if _, given := c.Purposes[defaultName]; !given {
-		c.Purposes[defaultName] = document.Defaults[Purpose]()
+		c.Purposes[defaultName] = document.Defaults[purpose]()
 		d.references = append(d.references, reference{"policy", defaultName, "purposes.default"})
 	}
 	var unlimited []string
@@ -273,7 +273,7 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.ReachedByStrangers) {
+		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}

@@ -44,11 +44,12 @@ func (b *rig) openLimiter() *limiterAlone {
 	client, err := quota.OpenRedis("redis://" + b.redis.Addr() + "/0")
 	b.must(err)
 	b.Cleanup(func() { _ = client.Close() })
+	set := cfg.PolicySet(time.Now())
+	checks := set.Checks.App
+	checks.Scope = quota.FailedChecks
 	return &limiterAlone{
 		Limiter: quota.Remember(quota.NewRedis(client, app.RedisPrefix), time.Now), client: client,
-		purpose: policy.Purpose{Name: "default", Policy: cfg.Policy("default"), Reserve: cfg.Reserve("default")},
-		set:     policy.Set{Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}},
-		checks:  quota.Rule{Name: "app", Scope: quota.FailedChecks, Limit: 10_000, Window: time.Hour},
+		purpose: set.Purposes[policy.DefaultPurpose], set: set, checks: checks,
 	}
 }
 

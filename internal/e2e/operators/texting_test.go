@@ -38,7 +38,7 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	if all := string(s.Get("/v1/channels").Raw); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
 		t.Errorf("%s", all)
 	}
-	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\npaused: [{channel: email, reason: x}]\n").Start(1)
+	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\nstop: [{channel: email, reason: x}]\n").Start(1)
 	const german = `{"channels":[{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}]}`
 	if got := strings.TrimSpace(string(s.Get("/v1/channels").Raw)); got != german {
 		t.Errorf("of one country, while mail is paused: %s", got)
