@@ -35,8 +35,6 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// `host:port` on loopback for Go's profiles (`/debug/pprof/`), which show what is in memory.
-	DebugAddr string `yaml:"debug_addr" env:"plain" check:"addr" unset:"no profiles"`
 	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`. Longer than a load balancer needs to notice.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
@@ -53,8 +51,6 @@ type Config struct {
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
-	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
-	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
 	Secrets  `yaml:",inline"`
@@ -83,6 +79,10 @@ type Config struct {
 	Wait time.Duration `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
+	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the command line.
+	DebugAddr string `yaml:"-"`
+	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
+	DKIMSelector string `yaml:"-"`
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed.

@@ -79,8 +79,8 @@ var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.
 	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
-	"mail_from": checkMailFrom, "selector": checkSelector,
-	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
+	"mail_from": checkMailFrom,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the console is long, and fits a header.
 	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),

@@ -25,8 +25,6 @@ func TestMistakesOfVariables(t *testing.T) {
 		"too long":     {[]string{"SENDCODE_DATA_DIR=" + long}, "SENDCODE_DATA_DIR: is longer than 65536 bytes"},
 		"same address": {[]string{"SENDCODE_ADMIN_ADDR=127.0.0.1:8080"}, "SENDCODE_ADMIN_ADDR: is the same as SENDCODE_ADDR; leave it out to have both there"},
 
-		"open profiles": {[]string{"SENDCODE_DEBUG_ADDR=:6060"}, "SENDCODE_DEBUG_ADDR: can be reached from other machines, and profiles show what is in memory: use a loopback address such as 127.0.0.1:6060"},
-
 		"index on ring":  {[]string{"SENDCODE_SECRET_KEYS=" + otherRing + "," + goodRing, "SENDCODE_INDEX_KEY=" + strings.TrimRight(goodRing[3:], "=")}, "SENDCODE_INDEX_KEY: is one of the keys of SENDCODE_SECRET_KEYS; it needs a key of its own"},
 		"password twice": {[]string{"SENDCODE_ADMIN_PASSWORD=a long password", "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}, "SENDCODE_ADMIN_PASSWORD_HASH: is given beside the password itself; keep one"},
 

@@ -78,7 +78,7 @@ func (c Config) yamlNode() *yaml.Node {
 // and the directory of this replica alone. A key that is derived from the index key keeps others from trying out values.
 func (c Config) Hash() string {
 	shown := c
-	shown.Addr, shown.AdminAddr, shown.DebugAddr, shown.DataDir = "", "", "", ""
+	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
 	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
 	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
 	if err != nil { // the length is right

@@ -192,10 +192,6 @@ func (d *loader) checkCombinations() {
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
 		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
 	}
-	if c.DebugAddr != "" && checkAddr(c.DebugAddr) == "" && !isLocal(c.DebugAddr) {
-		errs.Add(d.locationOf("debug_addr"), "can be reached from other machines, and profiles show what is in memory: use a loopback "+
-			"address such as 127.0.0.1:6060")
-	}
 	if c.indexKeyOnRing() {
 		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
 	}
