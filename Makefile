@@ -62,7 +62,7 @@ run: ## the service on http://127.0.0.1:8080/, needing only Go
 demo: ## the same with a week of made-up sends in it
 	@$(COMPILING)
 	@$(PROGRAM)
-	@exec bin/sendcode demo
+	@exec bin/sendcode serve --demo
 
 test: tools ## every test, on servers and a browser of its own
 	@bin/ensure

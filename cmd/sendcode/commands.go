@@ -22,24 +22,38 @@ import (
 )
 
 type serveCommand struct {
+	Demo bool `help:"With a week of sends that are made up, on this machine alone; of the settings only SENDCODE_ADDR holds, and nothing of it stays." xor:"demo,demo-until,demo-debug"`
+
 	Wait time.Duration `default:"60s" help:"How long the start waits for a database or Redis that does not answer. 0s: it tries once, and starts without Redis."`
 
-	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works."`
+	HoldUntil time.Time `placeholder:"INSTANT" help:"After a restore: no code is sent before this instant (RFC 3339), at most 48 hours ahead; all else works." xor:"demo-until"`
+
+	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
 }
 
 // maxHold is how far from now HoldUntil may be: beyond it is a mistake. A restart soon after it sends.
 const maxHold = 48 * time.Hour
 
-// Validate checks HoldUntil; kong calls it.
+// Validate checks HoldUntil and DebugAddr; kong calls it.
 func (c serveCommand) Validate() error {
 	if left := time.Until(c.HoldUntil); !c.HoldUntil.IsZero() && left.Abs() > maxHold {
 		return fmt.Errorf("--hold-until is more than %v from now", maxHold)
 	}
+	if c.DebugAddr != "" && config.RequiresHTTPS(c.DebugAddr) {
+		return errors.New("--debug-addr must be host:port on this machine: profiles show what is in memory")
+	}
 	return nil
 }
 
-func (c serveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	cfg.Wait, cfg.HoldUntil = c.Wait, c.HoldUntil
+func (c serveCommand) Run(ctx context.Context, p program) error {
+	if c.Demo {
+		return ignoreCanceled(ctx, app.Demo(ctx, p.environ, p.logger(slog.LevelWarn), p.out))
+	}
+	cfg, err := p.loadConfig()
+	if err != nil {
+		return err
+	}
+	cfg.Wait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
@@ -64,14 +78,6 @@ func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	reload.Hangup = hangups
 	return reload, func() { signal.Stop(hangups) }
-}
-
-type demoCommand struct {
-	Addr string `default:"127.0.0.1:8080" env:"SENDCODE_ADDR" help:"Where the page, the mailbox and the console listen: an address of this machine."`
-}
-
-func (d demoCommand) Run(ctx context.Context, p program) error {
-	return ignoreCanceled(ctx, app.Demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out))
 }
 
 type migrateCommand struct{}
@@ -109,9 +115,20 @@ func (c configCommand) Run(p program) error {
 	return err
 }
 
-type doctorCommand struct{}
+type doctorCommand struct {
+	DKIMSelector string `name:"dkim-selector" placeholder:"SELECTOR" help:"Look up the DKIM key of this selector: what follows s= in the DKIM-Signature of a mail that arrived."`
+}
 
-func (doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+// Validate checks DKIMSelector; kong calls it.
+func (d doctorCommand) Validate() error {
+	if d.DKIMSelector == "" {
+		return nil
+	}
+	return checks.ValidateSelector(d.DKIMSelector)
+}
+
+func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
+	cfg.DKIMSelector = d.DKIMSelector
 	p.printWarnings(cfg)
 	return checks.Examine(ctx, cfg, p.out)
 }
@@ -203,12 +220,16 @@ func (p program) println(text string) error {
 	return err
 }
 
-// helpCommand is --help as a command.
+// helpCommand is --help as a command. It also prints what packages install beside the program.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
+	As      string   `enum:"text,man,bash,zsh,fish" default:"text" help:"man: the manual page. bash, zsh, fish: a script by which the shell completes commands and flags."`
 }
 
-func (h helpCommand) Run(line *kong.Context) error {
+func (h helpCommand) Run(p program, line *kong.Context) error {
+	if h.As != "text" {
+		return write(p.out, h.As, line)
+	}
 	_, err := line.Kong.Parse(append(h.Command, "--help")) // prints, and leaves through the parser's exit
 	line.Kong.FatalIfErrorf(err)
 	return nil

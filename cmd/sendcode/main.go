@@ -22,19 +22,16 @@ import (
 
 // commandLine is what may follow the program's name: one of its commands. Without one, it serves.
 type commandLine struct {
-	Serve    serveCommand    `cmd:"" default:"withargs" help:"Run the service (default)."`
-	Demo     demoCommand     `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
-	Migrate  migrateCommand  `cmd:"" help:"Bring the database to the schema of this version."`
-	Rekey    rekeyCommand    `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
-	Config   configCommand   `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
-	Doctor   doctorCommand   `cmd:"" help:"Try every connection and look at what often goes wrong."`
-	Health   healthCommand   `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
-	Admin    adminCommand    `cmd:"" help:"Add, change or list the accounts of the console."`
-	Key      keyCommand      `cmd:"" help:"Make a key."`
-	Version  versionCommand  `cmd:"" help:"Print the version."`
-	Man      manCommand      `cmd:"" help:"Print the manual page."`
-	Complete completeCommand `cmd:"" help:"Print a script by which a shell completes commands and flags."`
-	Help     helpCommand     `cmd:"" help:"Print this list, or what a command takes."`
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
+	Rekey   rekeyCommand   `cmd:"" help:"Encrypt stored addresses and second factors with the first of the secret keys; exit 1 while rows under others remain."`
+	Config  configCommand  `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
+	Doctor  doctorCommand  `cmd:"" help:"Try every connection and look at what often goes wrong."`
+	Health  healthCommand  `cmd:"" help:"Ask a running service whether it is ready; exit 1 if it is not."`
+	Admin   adminCommand   `cmd:"" help:"Add, change or list the accounts of the console."`
+	Key     keyCommand     `cmd:"" help:"Make a key."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
 // program is what a command may use of its process: where it prints, its environment, and the service.

@@ -94,12 +94,16 @@ func TestCommands(t *testing.T) {
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode 0.", ""},
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
-		{"man", mistakes, 0, ".TH SENDCODE 1|.B \\-\\-kind=\\fIsecret|public", ""},
-		{"complete tcsh", mistakes, 80, "", "bash"},
+		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|.B \\-\\-kind=\\fIsecret|public", ""},
+		{"help --as=tcsh", mistakes, 80, "", "bash"}, {"demo", mistakes, 80, "", "sendcode: error: "}, {"man", mistakes, 80, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 80, "", "party"},
 		{"serve --hold-until=tomorrow", nil, 80, "", "--hold-until"}, {"--hold-until=2026-01-01T00:00:00Z", nil, 80, "", "more than 48h0m0s from now"},
 		{"serve --hold-until=2999-01-01T00:00:00Z", nil, 80, "", "more than 48h0m0s from now"},
+		{"serve --debug-addr=:6060", nil, 80, "", "profiles show what is in memory"}, {"--debug-addr=6060", nil, 80, "", "profiles show"},
+		{"serve --demo --debug-addr=127.0.0.1:0", nil, 80, "", "--demo and --debug-addr can't be used together"},
+		{"serve --demo --hold-until=" + time.Now().Add(time.Hour).Format(time.RFC3339), nil, 80, "", "--demo and --hold-until can't be used together"},
+		{"doctor --dkim-selector=s1._domainkey", mistakes, 80, "", "DKIM selector"},
 		{"sevre", nil, 80, "", "sendcode: error: "}, {"key --kind=rsa", nil, 80, "", "sendcode: error: "},
 		{"config x", nil, 80, "", "sendcode: error: "}, {"--colour", nil, 80, "", "sendcode: error: "},
 	} {
@@ -119,8 +123,7 @@ func TestCommands(t *testing.T) {
 
 // The demonstration listens where the service would.
 func TestDemoReadsTheAddress(t *testing.T) {
-	t.Setenv("SENDCODE_ADDR", "192.0.2.1:80")
-	if _, stderr, code := sendcode(t, nil, "demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
+	if _, stderr, code := sendcode(t, []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, "serve", "--demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 }
@@ -154,7 +157,7 @@ func TestKeys(t *testing.T) {
 
 // What Bash offers for the last of some words.
 func TestCompletion(t *testing.T) {
-	script, _, _ := sendcode(t, nil, "complete", "bash")
+	script, _, _ := sendcode(t, nil, "help", "--as=bash")
 	for words, want := range map[string]string{
 		"sendcode mi": "migrate", "sendcode key --k": "--kind", "sendcode key --kind pub": "public", "sendcode admin ad": "add", "sendcode mars x": "",
 	} {
@@ -164,7 +167,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for _, shell := range []string{"zsh", "fish"} { // installed or not, each command is in its script
-		if script, _, _ := sendcode(t, nil, "complete", shell); !strings.Contains(script, "migrate") || !strings.Contains(script, "ring index webhook") {
+		if script, _, _ := sendcode(t, nil, "help", "--as="+shell); !strings.Contains(script, "migrate") || !strings.Contains(script, "ring index webhook") {
 			t.Errorf("%s lacks a command or a value: %s", shell, script)
 		}
 	}
@@ -204,6 +207,15 @@ func TestDoctorWithoutRedisSaysItOnce(t *testing.T) {
 	out, _ := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), "✗ redis: ") != 1 || strings.Contains(string(out), "pool.go") {
 		t.Errorf("code %d, %s", code, out)
+	}
+}
+
+// The doctor looks the key of the selector up, whatever the name servers answer.
+func TestDoctorLooksTheSelectorUp(t *testing.T) {
+	cmd := process(t, "SENDCODE_SMTP_URL=smtp://127.0.0.1:1", "SENDCODE_MAIL_FROM=codes@shop.invalid")
+	cmd.Args = append(cmd.Args, "doctor", "--dkim-selector=s1")
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "s1._domainkey.shop.invalid") {
+		t.Errorf("%s", out)
 	}
 }
 
@@ -282,13 +294,13 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 		p.serve = func(_ context.Context, c config.Config, _ app.ReloadOptions, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")
 			l.Warn("this", "at", at)
-			if !c.HoldUntil.Equal(until) {
-				t.Errorf("held until %v", c.HoldUntil)
+			if !c.HoldUntil.Equal(until) || c.DebugAddr != "127.0.0.1:6060" {
+				t.Errorf("held until %v, profiles at %q", c.HoldUntil, c.DebugAddr)
 			}
 			_, err := fmt.Fprint(out, c.Addr)
 			return err
 		}
-		out, stderr, code := runInProcess(p, "--hold-until="+until.Format(time.RFC3339))
+		out, stderr, code := runInProcess(p, "--hold-until="+until.Format(time.RFC3339), "--debug-addr=127.0.0.1:6060")
 		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) || strings.Contains(stderr, "not this") {
 			t.Errorf("code %d, %q, %q", code, out, stderr)
 		}

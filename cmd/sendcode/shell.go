@@ -8,17 +8,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completeCommand and manCommand print what packages install beside the program, made from the command line's own description.
-type completeCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-}
-
-func (c completeCommand) Run(p program, line *kong.Context) error { return write(p.out, c.Shell, line) }
-
-type manCommand struct{}
-
-func (manCommand) Run(p program, line *kong.Context) error { return write(p.out, "man", line) }
-
 // write executes one of the templates with the description of the command line.
 func write(w io.Writer, name string, line *kong.Context) error {
 	return shellTemplates.ExecuteTemplate(w, name, line.Model)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/config"
@@ -14,14 +16,15 @@ import (
 	"sendcode/quota"
 )
 
-// Demo plays a week that ends now into a database of its own, and serves it until ctx ends. Then it deletes the database.
-func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) (err error) {
+// Demo plays a week that ends now into a database of its own, and serves it until ctx ends. Then it deletes the database. Of the
+// environment it takes SENDCODE_ADDR alone, so that nothing real is touched.
+func Demo(ctx context.Context, environ []string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	a, err := newDemo(ctx, addr, dir, logger)
+	a, err := newDemo(ctx, environ, dir, logger)
 	if err != nil {
 		return err
 	}
@@ -29,9 +32,10 @@ func Demo(ctx context.Context, addr string, logger *slog.Logger, out io.Writer) 
 	return a.Serve(ctx)
 }
 
-// newDemo fills an empty directory and returns the service on it. Of the environment it takes nothing, so that nothing real is touched.
-func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, error) {
-	environ := []string{"SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR=" + dir, "SENDCODE_ADDR=" + addr, "SENDCODE_DRAIN=0s"}
+// newDemo fills an empty directory and returns the service on it.
+func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Logger) (*App, error) {
+	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
+	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
 	var played, served config.Config // two, for the secrets that the first one gets are shown by the second
 	for _, cfg := range []*config.Config{&played, &served} {
 		var err error
@@ -41,7 +45,7 @@ func newDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 	}
 	if !served.Loopback() {
 		return nil, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
-			"so give it an address of this machine", addr)
+			"so give it an address of this machine", served.Addr)
 	}
 	if err := fillDemo(ctx, played, time.Now()); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // administrators; and its service starts on what was played.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	a, err := newDemo(t.Context(), "127.0.0.1:0", t.TempDir(), slog.New(slog.DiscardHandler))
+	a, err := newDemo(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

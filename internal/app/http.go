@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
+	"sendcode/internal/policy"
 	"sendcode/internal/reference"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
@@ -159,25 +160,26 @@ func (a *App) registerPages(e *echo.Echo) {
 	if a.cfg.Page.App == "" {
 		return
 	}
+	first := "" // country
+	if served := a.cfg.SMS.Countries; len(served) > 0 {
+		first = served[0]
+	}
 	a.page = page.New(page.Config{
-		Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country,
+		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)
 }
 
-// defaultPurpose is the purpose of the page's codes.
-const defaultPurpose = "default"
-
 // configurePage makes the page use the present configuration.
 func (a *App) configurePage(cfg config.Config) {
-	p := cfg.Purposes[defaultPurpose]
-	shape := code.Shape{Alphabet: p.Code.Alphabet, Length: p.Code.Length}
+	p := a.policy.Get().Purposes[policy.DefaultPurpose]
+	shape := code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: appTitle(cfg, app), Brand: appBrand(app), ReturnURLs: app.ReturnURLs, Sender: appSender(cfg, app).Address,
+			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs, Sender: cfg.SenderOf(app).Address,
 		}
 		one.Subject = subjectByLanguage(a.mails, p, one.App, one.Title)
 		switch {
@@ -192,7 +194,7 @@ func (a *App) configurePage(cfg config.Config) {
 
 // subjectByLanguage returns a function that gives a mail's subject by language; people search for it in their mailbox. nil if subjects
 // contain the code.
-func subjectByLanguage(r *message.Renderer, p config.Purpose, app, title string) func(string) string {
+func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.Glance {
 		return nil
 	}
@@ -200,7 +202,7 @@ func subjectByLanguage(r *message.Renderer, p config.Purpose, app, title string)
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
 		if !ok { // a failure leaves it empty
-			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: defaultPurpose,
+			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: policy.DefaultPurpose,
 				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}

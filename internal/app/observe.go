@@ -110,7 +110,7 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(server string, fail *d
 	}
 }
 
-// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set. Requests must name this machine,
+// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the command line checks that). Requests must name this machine,
 // so that no page of another origin reads them.
 func (a *App) openProfiles() error {
 	if a.cfg.DebugAddr == "" {

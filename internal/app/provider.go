@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -23,6 +24,10 @@ func Provider(cfg config.Config) *auth.Provider {
 	for value, role := range o.Roles.Values {
 		roles[value] = auth.Role(role)
 	}
+	title := o.Issuer
+	if u, err := url.Parse(o.Issuer); err == nil {
+		title = u.Host
+	}
 	fingerprint := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00")
-	return &auth.Provider{Client: client, Title: o.Title, Fingerprint: fingerprint, Roles: roles}
+	return &auth.Provider{Client: client, Title: title, Fingerprint: fingerprint, Roles: roles}
 }

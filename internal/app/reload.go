@@ -27,6 +27,7 @@ const lookEvery = time.Second
 type reloader struct {
 	*App
 	current config.Config
+	ends    time.Time // when the next of its stops ends; zero: none does
 }
 
 // watchConfig reloads the configuration when it is told to or its file has changed, until ctx ends.
@@ -34,7 +35,7 @@ func (a *App) watchConfig(ctx context.Context) {
 	if a.reload.Environ == nil {
 		return
 	}
-	r := &reloader{App: a, current: a.cfg}
+	r := &reloader{App: a, current: a.cfg, ends: a.cfg.NextEnd(a.started)}
 	file := watchedFile{name: a.cfg.File, read: readRegularFile}
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
@@ -45,12 +46,23 @@ func (a *App) watchConfig(ctx context.Context) {
 		case <-a.reload.Hangup:
 			r.reloadFrom(ctx, readRegularFile, false)
 		case <-looks.C:
+			r.endStops(a.now())
 			if read := file.changed(); read != nil {
 				r.reloadFrom(ctx, read, first)
 				first = false
 			}
 		}
 	}
+}
+
+// endStops takes stops out of force that have ended.
+func (r *reloader) endStops(now time.Time) {
+	if r.ends.IsZero() || now.Before(r.ends) {
+		return
+	}
+	r.policy.Change(r.current.PolicySet(now))
+	r.ends = r.current.NextEnd(now)
+	r.logger.Info("stop ended")
 }
 
 // watchedFile is the file of the configuration.
@@ -153,7 +165,9 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 		}
 	}
 	r.useTemplates(own)
-	wider := r.policy.Change(policySet(renewed))
+	now := r.now()
+	wider := r.policy.Change(renewed.PolicySet(now))
+	r.ends = renewed.NextEnd(now)
 	r.hooks.Change(webhookSettings(renewed))
 	r.limits.SetLimits(limitSet(renewed))
 	r.initApps(renewed)

@@ -44,7 +44,7 @@ func (a *App) newOutbox() error {
 		return err
 	}
 	a.useTemplates(own)
-	a.policy = policy.NewInForce(policySet(a.cfg), a.now)
+	a.policy = policy.NewInForce(a.cfg.PolicySet(a.now()), a.now)
 	a.hooks = webhook.New(webhookSettings(a.cfg), webhook.Parts{DB: a.db, Logger: a.logger, Observer: a.metrics})
 	a.gates = gates.New(a.limiter, a.db, a.policy, a.now, a.logger)
 	a.outbox = outbox.New(outbox.Config{

@@ -1,20 +1,14 @@
 package app
 
 import (
-	"cmp"
 	"crypto/sha256"
-	"net/mail"
 	"slices"
 
 	"sendcode/internal/api"
-	"sendcode/internal/brand"
 	"sendcode/internal/config"
 	"sendcode/internal/limits"
-	"sendcode/internal/policy"
-	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
-	"sendcode/quota"
 )
 
 // limitSet returns the limits of a configuration.
@@ -28,54 +22,6 @@ func limitSet(cfg config.Config) limits.Set {
 	return set
 }
 
-// policySet returns the policies, and what else can change while the service runs, as package policy has them.
-func policySet(cfg config.Config) policy.Set {
-	set := policy.Set{
-		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
-		Blocks: policyBlocks(cfg), TestRecipients: map[recipient.Hash]policy.TestRecipient{},
-		Checks: policy.Checks{
-			Network:     boundRule("network", quota.IP, cfg.Checks.Network),
-			WideNetwork: boundRule("wide_network", quota.Network, cfg.Checks.WideNetwork),
-			App:         boundRule("app", quota.App, cfg.Checks.App),
-		},
-		SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
-		Numbers: servedNumbers(cfg),
-		Reports: map[recipient.Channel]bool{
-			recipient.Email: len(cfg.Providers) > 0,
-			recipient.SMS:   cfg.SMS.PublicURL != "" || slices.ContainsFunc(cfg.SMS.Carriers, config.SMSCarrier.Polled),
-		},
-		Breaker:   boundRule(policy.BreakerName, policy.Everything, cfg.Breaker.Bound),
-		Spellings: boundRule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
-
-		BreakerReserve: cfg.Breaker.Reserve,
-	}
-	for name, p := range cfg.Purposes {
-		set.Purposes[name] = policy.Purpose{
-			Name: name, Policy: cfg.Policy(p.Policy), Reserve: cfg.Reserve(p.Policy), BuiltIn: cfg.BuiltInPolicy(p.Policy),
-			Shares: cfg.PurposesWithPolicy(p.Policy),
-			TTL:    p.TTL, CodeLength: p.Code.Length, Alphabet: p.Code.Alphabet, Notify: p.Notify,
-		}
-	}
-	for _, a := range cfg.Apps {
-		set.Apps[a.Name] = policy.App{Title: appTitle(cfg, a), Sender: a.MailFrom, Brand: appBrand(a), Site: a.SMSOrigin, Hash: a.SMSHash,
-			ReachedByStrangers: cfg.ReachedByStrangers(a)}
-		if a.Webhook.URL != "" { // without an address no event is written
-			set.Subscriptions[a.Name] = a.Webhook.Events
-		}
-	}
-	for _, p := range cfg.Pauses {
-		set.Pauses = append(set.Pauses, policy.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
-	}
-	for _, t := range cfg.TestRecipients {
-		set.TestRecipients[t.To.Hash(cfg.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
-	}
-	return set
-}
-
-func boundRule(name string, scope quota.Scope, b config.Bound) quota.Rule {
-	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
-}
-
 // providerHeaders returns the headers by which mail providers identify our mails.
 func providerHeaders(cfg config.Config) (headers []string) {
 	for _, p := range cfg.Providers {
@@ -86,43 +32,9 @@ func providerHeaders(cfg config.Config) (headers []string) {
 	return headers
 }
 
-func policyBlocks(cfg config.Config) policy.Blocks {
-	b := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
-	for _, x := range cfg.Blocks {
-		switch {
-		case x.Domain != "":
-			b.Domains[x.Domain] = true
-		case x.Prefix != "":
-			b.Prefixes = append(b.Prefixes, x.Prefix)
-		default:
-			b.Recipients[x.To.Hash(cfg.IndexKeyBytes())] = true
-		}
-	}
-	return b
-}
-
-func appBrand(a config.App) brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
-
-// appTitle returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
-func appTitle(cfg config.Config, a config.App) string {
-	if a.Name == config.DefaultApp {
-		return cmp.Or(a.Title, appSender(cfg, a).Name, a.Name)
-	}
-	return cmp.Or(a.Title, a.Name)
-}
-
-// appSender returns the address and name that an app's mails come from.
-func appSender(cfg config.Config, a config.App) mail.Address {
-	from, err := mail.ParseAddress(cmp.Or(a.MailFrom, cfg.MailFrom))
-	if err != nil {
-		return mail.Address{}
-	}
-	return *from
-}
-
 // webhookSettings returns the URLs and keys of the apps' webhooks.
 func webhookSettings(cfg config.Config) webhook.Settings {
-	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}, Guard: webhook.Guard{Allow: cfg.WebhookNetworks}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
 			continue

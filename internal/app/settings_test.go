@@ -1,14 +1,18 @@
 package app
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
@@ -39,7 +43,7 @@ func TestTheLongestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if life := policySet(cfg).LongestLife(); life != store.MaxLife {
+	if life := cfg.PolicySet(time.Now()).LongestLife(); life != store.MaxLife {
 		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxLife)
 	}
 	cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
@@ -77,5 +81,34 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	}
 	if keys := public(dir, "", "SENDCODE_API_KEY=sk_0123456789abcdefghijABCDEFGHIJ"); len(keys) != 0 {
 		t.Errorf("beside a secret key that was given: %+v", keys)
+	}
+}
+
+// A stop of the settings ends by itself, without a reload, and each one at its time.
+func TestAStopEnds(t *testing.T) {
+	yaml := `stop: [{channel: email, until: "2099-01-31T08:00:00Z"}, {channel: sms, until: "2099-01-31T09:00:00Z"}]`
+	cfg, err := config.Load([]string{"SENDCODE_CONFIG=c"}, func(string) ([]byte, error) { return []byte(yaml), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
+	var log bytes.Buffer
+	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	a.policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
+	r := &reloader{App: a, current: cfg, ends: cfg.NextEnd(time.Now())}
+	for _, x := range []struct {
+		at           time.Time
+		mails, texts bool // are paused
+		lines        int
+	}{
+		{first.Add(-1), true, true, 0}, {first, false, true, 1}, {first.Add(time.Hour - 1), false, true, 1}, {first.Add(time.Hour), false, false, 2},
+		{first.Add(2 * time.Hour), false, false, 2},
+	} {
+		r.endStops(x.at)
+		_, mails := a.policy.Get().Paused(recipient.Email, "default")
+		_, texts := a.policy.Get().Paused(recipient.SMS, "default")
+		if lines := strings.Count(log.String(), "stop ended"); mails != x.mails || texts != x.texts || lines != x.lines {
+			t.Errorf("%v: mails %v, texts %v, %d lines", x.at, mails, texts, lines)
+		}
 	}
 }

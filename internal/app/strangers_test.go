@@ -25,28 +25,30 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
 )
 
 // refusal is a row of SECURITY.md: what refuses a send, a look or a check, and whether strangers can cause it for others.
 type refusal struct {
-	by      string         // the problem, and the scope, bound or reason
-	text    string         // as the page names it
-	secret  bool           // strangers can cause it for a secret key of the same app
-	known   bool           // and for a known browser of the same app
-	others  bool           // and for a secret key of another app
-	abroad  bool           // and for a known browser of another app
-	price   string         // of each yes; {n} is what the test measures
-	left    string         // without a yes: why, or what honest callers still have
-	file    string         // settings beside the apps
-	sms     bool           // it is about text messages; else about mails
-	gmail   bool           // the person's mailbox has other spellings
-	key     string         // Idempotency-Key of the honest callers
-	waits   time.Duration  // how long honest callers wait for their message
-	free    bool           // a secret key with trust: stranger is not refused either
-	tick    time.Duration  // of the jobs; 0: a minute
-	apart   bool           // each honest caller is tried in a world of its own, since the first uses up what is left
-	exhaust func(w *world) // strangers use up what they can; nil: see test
-	test    string         // the test that tries it, as path and name, where this one does not
+	by      string            // the problem, and the scope, bound or reason
+	text    string            // as the page names it
+	secret  bool              // strangers can cause it for a secret key of the same app
+	known   bool              // and for a known browser of the same app
+	others  bool              // and for a secret key of another app
+	abroad  bool              // and for a known browser of another app
+	price   string            // of each yes; {n} is what the test measures
+	left    string            // without a yes: why, or what honest callers still have
+	file    string            // settings beside the apps
+	bounds  func(*policy.Set) // lowers or lifts a bound that no setting changes
+	sms     bool              // it is about text messages; else about mails
+	gmail   bool              // the person's mailbox has other spellings
+	key     string            // Idempotency-Key of the honest callers
+	waits   time.Duration     // how long honest callers wait for their message
+	free    bool              // a secret key with trust: stranger is not refused either
+	tick    time.Duration     // of the jobs; 0: a minute
+	apart   bool              // each honest caller is tried in a world of its own, since the first uses up what is left
+	exhaust func(w *world)    // strangers use up what they can; nil: see test
+	test    string            // the test that tries it, as path and name, where this one does not
 }
 
 // Roomy policies, so that only the rule of the row refuses.
@@ -119,7 +121,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}\nsuppressions: {for: 0}\n",
+		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}", bounds: func(s *policy.Set) { s.SuppressFor = 0 },
 		left: "strangers' sends to a bad address fill half of it, {n}",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/failures", func(n int) reply {
@@ -130,7 +132,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}\nspellings: {}\n",
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}", bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
 		left: "counted by class: {n} sends that fail for no fault of the address stop strangers",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/backoff", func(n int) reply {
@@ -157,8 +159,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}\nchecks: {app: {limit: 50, window: 1h}}\n",
-		left: "after {n} wrong codes for an app its browsers get codes of 8 characters; nothing is refused",
+		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
+		left: "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
 			for n := range 10 {
 				w.guess(nth(n), w.other(n), 5)
@@ -183,7 +185,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/Network", text: "`checks: network`", secret: true, known: true, file: roomy + "]}",
+		by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy + "]}",
 		price: "{n} wrong codes from its own address, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 30 {
@@ -192,7 +194,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/WideNetwork", text: "`checks: wide_network`", secret: true, known: true, file: roomy + "]}",
+		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy + "]}",
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
@@ -201,7 +203,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/App", text: "`checks: app`", free: true, left: "it alarms", file: roomy + "]}\nchecks: {app: {limit: 5, window: 1h}}\n",
+		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true, left: "it alarms", file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
@@ -348,7 +350,7 @@ func wideRule(scope string, shared bool) refusal {
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
 		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared, sms: true,
-		file: roomy + "]}" + carrier + "  spend: [{name: day, scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
+		file: roomy + "]}" + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
 		exhaust: func(w *world) {
 			w.spend("delivery-failed/spend_cap", func(n int) reply { return w.send(nth(n), w.other(n), "") })
 		},

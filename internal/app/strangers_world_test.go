@@ -95,7 +95,10 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadTested(t, row.file)
 	settings := func(s *vtest.Settings) {
-		s.Set, s.Vault.Folding, s.Tick, s.Watch = policySet(cfg), cfg.Folding(), cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
+		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(), cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
+		if row.bounds != nil {
+			row.bounds(&s.Set)
+		}
 	}
 	vtest.InBubbleIdle(t, settings, func(r *vtest.Rig) {
 		defer r.Quit() // also after Fatal

@@ -40,7 +40,7 @@ func (a *App) openCarriers() error {
 			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
+	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
 	tried := a.deliveryObserver(recipient.SMS)
 	options.Tried = func(carrier string, fail *sms.Error, took time.Duration) { tried(carrier, fail, took) }
 	if a.cfg.SMS.PublicURL != "" {
@@ -100,7 +100,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: w.Sends, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour, Exempt: w.Exempt}
 }
 
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of that app would fail. With text messages
@@ -112,7 +112,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 	}
 	var errs []error
 	for _, app := range cfg.Apps {
-		name := appTitle(cfg, app)
+		name := cfg.TitleOf(app)
 		if err := message.CheckName(name); err != nil {
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
@@ -124,14 +124,6 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 		return fmt.Errorf("text messages:\n%w", err)
 	}
 	return nil
-}
-
-// servedNumbers returns the phone numbers that the configuration admits. The dev mailbox admits every country unless some are
-// listed.
-func servedNumbers(cfg config.Config) policy.Numbers {
-	return policy.Numbers{
-		Countries: cfg.SMS.Countries, Everywhere: cfg.SMSToDevMailbox() && len(cfg.SMS.Countries) == 0, RefuseVoIP: cfg.SMS.VoIP == "refuse",
-	}
 }
 
 // mailboxCarrier puts text messages into the dev mailbox.

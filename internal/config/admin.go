@@ -39,8 +39,6 @@ const FactorRequired = "required"
 
 // oidc is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type oidc struct {
-	// On the button; by default the issuer's host.
-	Title string `yaml:"title"`
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
 	// This service's ID at the provider.
@@ -86,9 +84,6 @@ func (a *adminSettings) Check(p *document.Mapping) {
 func (o *oidc) Check(*document.Mapping) {
 	if o.Claim == "" {
 		o.Claim = "email"
-	}
-	if u, err := url.Parse(o.Issuer); o.Title == "" && err == nil {
-		o.Title = u.Host
 	}
 	o.Scopes = strings.Fields(strings.Join(o.Scopes, " "))
 	if len(o.Scopes) == 0 {

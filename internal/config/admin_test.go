@@ -17,7 +17,7 @@ admin:
 func TestOIDC(t *testing.T) {
 	c := must(t, oidcYAML)
 	is(t, "provider", c.Admin.OIDC, oidc{
-		Title: "id.example", Issuer: "https://id.example/realms/main", ClientID: "console", Claim: "email",
+		Issuer: "https://id.example/realms/main", ClientID: "console", Claim: "email",
 		RedirectURL: "https://console.example/admin/oidc/callback", Scopes: []string{"openid", "email"},
 	})
 	if !c.AdminEnabled() || slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return s.key == "admin_password" }) {

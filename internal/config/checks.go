@@ -155,16 +155,6 @@ func networkCheck(problem string) func(string) string {
 	}
 }
 
-// selector is one or more labels of a domain name (RFC 6376 section 3.1).
-var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
-
-func checkSelector(value string) string {
-	if len(value) > 63 || !selector.MatchString(value) {
-		return "must be a DKIM selector: letters, digits, - and dots between them, at most 63"
-	}
-	return ""
-}
-
 // checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address, with a printable name if any.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"

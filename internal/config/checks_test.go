@@ -45,8 +45,7 @@ func TestChecks(t *testing.T) {
 			[]string{"a@b.example", "Ü <" + long + "@SHOP.example>"},
 			[]string{"Shop", "a@b.example, c@d.example", `<"a b"@c.example>`, "a" + long + "@b.example", "=?utf-8?q?a=0D=0ABcc?= <a@b.example>"},
 		},
-		"selector": {[]string{"s1", "a.b-c"}, []string{"s1._domainkey", "-a", long}},
-		"ring":     {[]string{goodRing + "," + otherRing}, []string{goodRing + ",k2:hidden", "hidden"}},
+		"ring": {[]string{goodRing + "," + otherRing}, []string{goodRing + ",k2:hidden", "hidden"}},
 		"index_key": {
 			[]string{goodIndex}, []string{"c2hvcnQ=", "k1:" + goodIndex, strings.Repeat("A", 43) + "="},
 		},

@@ -21,9 +21,8 @@ import (
 
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
-	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
@@ -36,8 +35,6 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// `host:port` on loopback for Go's profiles (`/debug/pprof/`), which show what is in memory.
-	DebugAddr string `yaml:"debug_addr" env:"plain" check:"addr" unset:"no profiles"`
 	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`. Longer than a load balancer needs to notice.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
@@ -54,8 +51,6 @@ type Config struct {
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
-	// The DKIM selector (`s=`) whose key `sendcode doctor` looks up.
-	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
 	// `debug`, `info`, `warn` or `error`. Logs go to stderr, as JSON except at a terminal.
 	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" oneof:"debug info warn error"`
 	Secrets  `yaml:",inline"`
@@ -66,8 +61,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
 	Providers []provider `yaml:"provider_events" unique:"name"`
-	// Domains at which several spellings are one mailbox, for all callers and rules.
-	Folds []fold `yaml:"folding" unique:"domain"`
+	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is `ana`), `dots` (`a.na` is `ana`), or both.
+	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
 	// [Text messages](sms.md).
 	SMS smsSettings `yaml:"sms"`
 	// The public page at `/`.
@@ -84,6 +79,10 @@ type Config struct {
 	Wait time.Duration `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
+	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the command line.
+	DebugAddr string `yaml:"-"`
+	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
+	DKIMSelector string `yaml:"-"`
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed.
@@ -116,47 +115,37 @@ type Reloadable struct {
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
 	// What codes are for. `default` always exists.
-	Purposes map[string]Purpose `yaml:"purposes" keys:"name"`
+	Purposes map[string]purpose `yaml:"purposes" keys:"name"`
 	// Tenants. `default` always exists.
 	Apps []App `yaml:"apps" unique:"name"`
-	// How many checks may fail, for each app and channel.
-	Checks checkSettings `yaml:"checks"`
 	// A bound on the sends of all apps together, well above your busiest minute; `{}`: none.
 	Breaker breakerSettings `yaml:"breaker"`
-	// A bound on unknown browsers' sends to all spellings of one mailbox, for each app; `{}`: none.
-	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// Recipients that get no codes: one of `to`, `domain`, `prefix`. Their sends are `failed`, `blocked`, and count.
-	Blocks []blockRule `yaml:"block"`
-	// Channels or purposes that send nothing for now. Their sends are `failed`, `paused`, and do not count.
-	Pauses []pause `yaml:"paused"`
-	// Recipients that get nothing after a hard bounce or a complaint.
-	Suppressions suppressions `yaml:"suppressions"`
+	// What gets or sends nothing for now. Sends to a recipient, `domain` or `prefix` are `failed`, `blocked`, and count; those of a channel or
+	// purpose are `failed`, `paused`, and do not count.
+	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
 	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
+	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and channel; from a /24 or /48 three times as many.
+	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
 	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
-	// [Webhooks](webhooks.md) of all apps.
-	Webhooks webhooks `yaml:"webhooks"`
+	// Private networks that [webhooks](webhooks.md) may call, there also without TLS.
+	WebhookNetworks []netip.Prefix `yaml:"webhook_networks" check:"callee"`
 
 	Disposable map[string]bool `yaml:"-"` // domains of DisposableFile, lower-case A-labels
 	builtIn    bool            // the default policy is the built-in one
 }
 
-// Bound is fewer than Limit events in any Window.
-type Bound struct {
+// breakerSettings bound all sends together: fewer than Limit in any Window.
+type breakerSettings struct {
 	// 1 to 100000.
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-}
-
-// breakerSettings bound all sends together.
-type breakerSettings struct {
-	Bound `yaml:",inline"`
 	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default a fifth of a `limit` above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
@@ -165,51 +154,25 @@ type breakerSettings struct {
 func (b *breakerSettings) Check(p *document.Mapping) {
 	checkReserve(p, b.Reserve, b.Limit)
 	b.Reserve = cmp.Or(b.Reserve, defaultReserve(b.Limit))
-	if p.Given["reserve"] != nil && p.Given["limit"] == nil && p.Given["window"] == nil {
+	switch limit, window := p.Given["limit"] != nil, p.Given["window"] != nil; {
+	case !limit && !window && p.Given["reserve"] != nil:
 		p.AddMistake("", "limit and window are missing")
+	case window && !limit:
+		p.AddMistake("", "limit is missing")
+	case limit && !window:
+		p.AddMistake("", "window is missing")
 	}
 }
 
-// checkSettings bound failed checks, beside those of a recipient.
-type checkSettings struct {
-	// For an IPv4 address or IPv6 /64.
-	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
-	// For a /24 or /48.
-	WideNetwork Bound `yaml:"wide_network" default:"{limit: 300, window: 1h}"`
-	// For an app; it raises an alarm and refuses nothing.
-	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
-}
-
-// Check implements document.checker.
-func (b *Bound) Check(p *document.Mapping) {
-	for key, other := range map[string]string{"limit": "window", "window": "limit"} {
-		if p.Given[key] == nil && p.Given[other] != nil {
-			p.AddMistake("", "%s is missing", key)
-		}
-	}
-}
-
-// Check implements document.checker.
-func (c *checkSettings) Check(p *document.Mapping) {
-	for _, key := range []string{"network", "wide_network", "app"} {
-		if p.Children[key] != nil && len(p.Children[key][0].Given) == 0 {
-			p.AddMistake(key, "limit and window are missing")
-		}
-	}
-}
-
-// Purpose is what a code is for.
-type Purpose struct {
+// purpose is what a code is for. PolicySet adds what follows from the rest.
+type purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
-	Policy string `yaml:"policy" default:"default"`
+	PolicyName string `yaml:"policy" default:"default"`
 	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
-	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
-	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"`
+	Kind           string `yaml:"kind,omitempty" oneof:"confirm"`
+	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
 	Code codeSettings `yaml:"code"`
-	// `private`, or `glance`: the code in subject and preview.
-	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // codeSettings is what a code looks like.
@@ -286,8 +249,6 @@ type pageSettings struct {
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
-	// The country of local phone numbers if the browser names no served one.
-	Country string `yaml:"country" check:"country"`
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
@@ -316,7 +277,7 @@ func (c Config) AdminEnabled() bool {
 func (c Config) PurposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
-		if p.Policy == policy {
+		if p.PolicyName == policy {
 			names = append(names, name)
 		}
 	}
@@ -357,32 +318,9 @@ func senderDomain(from string) string {
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }
 
-// Policy returns the policy of this name; without rules if there is none.
-func (c Config) Policy(name string) quota.Policy {
-	p := quota.Policy{Name: name}
-	for _, r := range c.Policies[name] {
-		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
-	}
-	return p
-}
-
-// Reserve returns the reserves of the policy's rules, by name; nil without any.
-func (c Config) Reserve(policy string) map[string]int {
-	all := map[string]int{}
-	for _, r := range c.Policies[policy] {
-		if r.Reserve > 0 {
-			all[r.Name] = r.Reserve
-		}
-	}
-	return all
-}
-
-// BuiltInPolicy reports whether the policy is the one that completePolicies has added.
-func (c Config) BuiltInPolicy(name string) bool { return c.builtIn && name == defaultName }
-
-// ReachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
+// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
 // loopback.
-func (c Config) ReachedByStrangers(a App) bool {
+func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() ||
 		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
 }
@@ -390,8 +328,8 @@ func (c Config) ReachedByStrangers(a App) bool {
 // Folding returns the rules by which several spellings of an address are hashed as one mailbox.
 func (c Config) Folding() recipient.Folding {
 	all := recipient.Folding{}
-	for _, f := range c.Folds {
-		all[f.Domain] = recipient.Fold{PlusTags: f.PlusTags, Dots: f.Dots}
+	for domain, what := range c.Folds {
+		all[domain] = recipient.Fold{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
 	}
 	return all
 }

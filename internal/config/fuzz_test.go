@@ -33,7 +33,7 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		for _, p := range c.Purposes {
-			rules, found := c.Policies[p.Policy]
+			rules, found := c.Policies[p.PolicyName]
 			var plain []quota.Rule // with the scopes of the file: the limiter has one more for browsers
 			for _, r := range rules {
 				plain = append(plain, r.quotaRule(r.Name, r.Scope))

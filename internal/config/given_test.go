@@ -51,7 +51,7 @@ const hiddenSecret = "a-hidden-secret-of-others"
 
 // loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given here.
 func loadYAML(yaml string, environ ...string) (Config, error) {
-	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters"}, environ...), files{
+	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters", "KEPT_FILE=/run/secret", "LOST_FILE=/no", "BLANK_FILE=/empty", "TWICE=" + hiddenSecret, "TWICE_FILE=/run/secret"}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
 		"/empty": " \n", "/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
 	}.read)

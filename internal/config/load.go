@@ -79,8 +79,8 @@ var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.
 	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
-	"mail_from": checkMailFrom, "selector": checkSelector,
-	"ring": checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
+	"mail_from": checkMailFrom,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the console is long, and fits a header.
 	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
@@ -104,9 +104,9 @@ var checks = map[string]func(text string) string{
 		_, err := regexp.Compile(text)
 		return problemIf(err != nil, "is no regular expression")
 	},
-	"price_of":  func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
-	"sms_hash":  patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
-	"page_host": checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
+	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
+	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
+	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
 	// No prefix that is watched shows more than a calling code and three digits.
 	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.

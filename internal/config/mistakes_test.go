@@ -25,8 +25,6 @@ func TestMistakesOfVariables(t *testing.T) {
 		"too long":     {[]string{"SENDCODE_DATA_DIR=" + long}, "SENDCODE_DATA_DIR: is longer than 65536 bytes"},
 		"same address": {[]string{"SENDCODE_ADMIN_ADDR=127.0.0.1:8080"}, "SENDCODE_ADMIN_ADDR: is the same as SENDCODE_ADDR; leave it out to have both there"},
 
-		"open profiles": {[]string{"SENDCODE_DEBUG_ADDR=:6060"}, "SENDCODE_DEBUG_ADDR: can be reached from other machines, and profiles show what is in memory: use a loopback address such as 127.0.0.1:6060"},
-
 		"index on ring":  {[]string{"SENDCODE_SECRET_KEYS=" + otherRing + "," + goodRing, "SENDCODE_INDEX_KEY=" + strings.TrimRight(goodRing[3:], "=")}, "SENDCODE_INDEX_KEY: is one of the keys of SENDCODE_SECRET_KEYS; it needs a key of its own"},
 		"password twice": {[]string{"SENDCODE_ADMIN_PASSWORD=a long password", "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}, "SENDCODE_ADMIN_PASSWORD_HASH: is given beside the password itself; keep one"},
 
@@ -97,12 +95,11 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"apps: shop":                   "c.yaml:1: apps: must be a list",
 		"trusted_proxies: [0.0.0.0/0]": "c.yaml:1: trusted_proxies[0]: would trust every client, and let each choose the address that the rules look at",
 		"smtp_url: smtp://mail.example\nmail_from: a@mail.example\npage: {channels: [sms]}": "c.yaml:3: page.channels[0]: sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere",
-		"page: {country: DE}\nsms: {countries: [US]}":                                       "c.yaml:1: page.country: DE is not among the countries of sms",
-		"spellings: {limit: 20}":                                "spellings: window is missing",
+		"breaker: {limit: 20}":                                  "breaker: window is missing",
 		"breaker: {limit: '', window: 1h}":                      "breaker: limit is missing",
 		"sms: {senders: {DE: ''}}":                              "sms.senders.DE: is empty; leave it out",
 		"purposes: {x: {ttl: 0s}}":                              "purposes.x.ttl: must be from 30s to 24h",
-		"checks: {network: {}}":                                 "checks.network: limit and window are missing",
+		"failed_checks_per_hour: 0":                             "failed_checks_per_hour: must be from 1 to 100000",
 		"apps: [{name: ''}]":                                    "apps[0]: name is missing",
 		key("id: a, kind: secret, scopes: '', sha256: " + hash): "keys[0].scopes: is empty; leave it out",
 		"trusted_proxies: [10.0.0.0/8, '']":                     "trusted_proxies[1]: is empty; leave it out",
@@ -116,15 +113,15 @@ func TestMistakesOfTheFile(t *testing.T) {
 		rule("name: own, scope: recipient, limit: 3, window: 1h, reserve: 0"):              "reserve: must be above 0 and below the limit",
 		rule("name: own, scope: global, limit: 3, window: 1h, reserve: -1"):                "reserve: must be above 0 and below the limit",
 		rule("name: own, scope: failures, limit: 3, window: 1h, reserve: 1"):               "reserve: a rule with scope failures has none",
-		"breaker: {reserve: 1}":                                                     "breaker: limit and window are missing",
-		"breaker: {limit: 5, window: 60s, reserve: 5}":                              "breaker.reserve: must be above 0 and below the limit",
-		"sms: {spend: [{name: a, scope: app, per: day, limit: 0.5, reserve: 0.5}]}": "sms.spend[0].reserve: must be above 0 and below the limit",
-		"sms: {spend: [{name: a, scope: app, per: day, limit: 0.5, reserve: -1}]}":  "sms.spend[0].reserve: must be an amount",
-		rule("name: a, scope: ip, limit: many, window: 1h"):                         "c.yaml:4: policies.p[1].limit: must be a whole number",
-		rule("name: a, scope: ip, limit: 1, window: 1500ms"):                        "c.yaml:4: policies.p[1].window: must be whole seconds",
-		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"):            "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; ",
-		"page: {channels: [email, fax]}":                                            "c.yaml:1: page.channels[1]: must be email or sms",
-		"page: {app: defalt}":                                                       "c.yaml:1: page.app: there is no app defalt, did you mean default?",
+		"breaker: {reserve: 1}":                                            "breaker: limit and window are missing",
+		"breaker: {limit: 5, window: 60s, reserve: 5}":                     "breaker.reserve: must be above 0 and below the limit",
+		"sms: {spend: [{scope: app, per: day, limit: 0.5, reserve: 0.5}]}": "sms.spend[0].reserve: must be above 0 and below the limit",
+		"sms: {spend: [{scope: app, per: day, limit: 0.5, reserve: -1}]}":  "sms.spend[0].reserve: must be an amount",
+		rule("name: a, scope: ip, limit: many, window: 1h"):                "c.yaml:4: policies.p[1].limit: must be a whole number",
+		rule("name: a, scope: ip, limit: 1, window: 1500ms"):               "c.yaml:4: policies.p[1].window: must be whole seconds",
+		rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"):   "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; ",
+		"page: {channels: [email, fax]}":                                   "c.yaml:1: page.channels[1]: must be email or sms",
+		"page: {app: defalt}":                                              "c.yaml:1: page.app: there is no app defalt, did you mean default?",
 	})
 	both := fmt.Sprintf("apps: [{name: shop, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf(goodKey))
 	refused(t, map[string]string{both: "SENDCODE_API_KEY: is also among the keys of the file"}, "SENDCODE_API_KEY="+goodKey)

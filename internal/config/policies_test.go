@@ -34,9 +34,9 @@ limits:
 		},
 		"office": {{Name: "a", Scope: quota.IP, Limit: 2, Window: 24 * time.Hour}}, // no purpose can use it
 	} {
-		is(t, policy, c.Policy(policy).Rules, want)
+		is(t, policy, c.policy(policy).Rules, want)
 	}
-	is(t, "reserve", c.Reserve("default"), map[string]int{"own": 2})
+	is(t, "reserve", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"own": 2})
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +67,13 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		got := must(t, c.yaml, environ...)
 		var reached []bool
 		for _, a := range got.Apps {
-			reached = append(reached, got.ReachedByStrangers(a))
+			reached = append(reached, got.reachedByStrangers(a))
 		}
-		is(t, c.yaml, []any{got.Reserve("default"), got.BuiltInPolicy("default"), reached}, []any{c.reserve, c.builtIn, c.reached})
+		byDefault := got.PolicySet(time.Now()).Purposes["default"]
+		is(t, c.yaml, []any{byDefault.Reserve, byDefault.BuiltIn, reached}, []any{c.reserve, c.builtIn, c.reached})
 	}
+	own := must(t, "policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
+	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
 // Where one limit counts many recipients, strangers leave a fifth of it by default, and all of a limit of 1 or 2 is theirs too.
@@ -90,11 +93,11 @@ func TestDefaultReserves(t *testing.T) {
 breaker: {limit: 1000, window: 60s}
 sms:
   spend:
-    - {name: one, scope: global, per: day, limit: 1}
-    - {name: written, scope: app, per: day, limit: 50, reserve: 0.01}
+    - {scope: global, per: day, limit: 1}
+    - {scope: app, per: day, limit: 50, reserve: 0.01}
 `
 	c := must(t, rules)
-	is(t, "of rules", c.Reserve("default"), map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
+	is(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
 	is(t, "of the breaker", c.Breaker.Reserve, 200)
 	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
 	is(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)

@@ -47,11 +47,11 @@ func (c Config) YAML() string {
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
-	shown.Blocks = slices.DeleteFunc(slices.Clone(c.Blocks), func(b blockRule) bool { return b.Domain == "" && b.Prefix == "" })
+	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.To.IsZero() })
 	for i, a := range c.Apps {
 		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID })
 	}
-	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "block": len(c.Blocks) - len(shown.Blocks)}
+	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()
 	root := encoder.Encode(v)
 	all, _ := document.Fields(v)
@@ -78,7 +78,7 @@ func (c Config) yamlNode() *yaml.Node {
 // and the directory of this replica alone. A key that is derived from the index key keeps others from trying out values.
 func (c Config) Hash() string {
 	shown := c
-	shown.Addr, shown.AdminAddr, shown.DebugAddr, shown.DataDir = "", "", "", ""
+	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
 	text, _, _ := strings.Cut(shown.YAML(), secretsIntro)
 	key, err := hkdf.Key(sha256.New, c.IndexKeyBytes(), nil, "hash of settings", sha256.Size)
 	if err != nil { // the length is right

@@ -11,39 +11,41 @@ import (
 	"sendcode/internal/reports"
 )
 
-// SecretSource names the variable or the file that holds a secret.
+// SecretSource names the variable that holds a secret, or, with _FILE behind its name, the path of a file that does.
 type SecretSource struct {
-	// The variable that holds the secret, not `SENDCODE_…`.
+	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of a file with it.
 	SecretEnv string `yaml:"secret_env,omitempty"`
-	// Or the file that holds it.
-	SecretFile string `yaml:"secret_file,omitempty"`
-	Secret     Secret `yaml:"-"`
+	Secret    Secret `yaml:"-"`
 }
 
 var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Check implements document.checker. It also reads the secret from its source.
 func (s *SecretSource) Check(p *document.Mapping) {
+	environ := sourceOf(p).environ
+	value, path := environ[s.SecretEnv], environ[s.SecretEnv+"_FILE"]
 	switch {
-	case s.SecretEnv != "" && s.SecretFile != "":
-		p.AddMistake("secret_file", "stands beside secret_env; keep one")
 	case p.Given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
 		p.AddMistake("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
 	case strings.HasPrefix(s.SecretEnv, prefix):
 		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
-	case s.SecretEnv != "":
-		s.setSecret(p, "secret_env", sourceOf(p).environ[s.SecretEnv], "the variable "+s.SecretEnv)
-	case s.SecretFile != "":
-		content, err := sourceOf(p).readFile(s.SecretFile)
+	case s.SecretEnv == "":
+	case value != "" && path != "":
+		p.AddMistake("secret_env", "%s is given twice, also as %[1]s_FILE; keep one", s.SecretEnv)
+	case path != "":
+		content, err := sourceOf(p).readFile(path)
 		if err != nil {
-			p.AddMistake("secret_file", "%s cannot be read: %s", document.Printable(s.SecretFile), reasonWithoutPath(err))
+			p.AddMistake("secret_env", "%s, which %s_FILE names, cannot be read: %s", document.Printable(path), s.SecretEnv, reasonWithoutPath(err))
 			return
 		}
-		s.setSecret(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+document.Printable(s.SecretFile))
+		s.setSecret(p, strings.TrimRight(string(content), "\r\n"), "the file "+document.Printable(path))
+	default:
+		s.setSecret(p, value, "the variable "+s.SecretEnv)
 	}
 }
 
-func (s *SecretSource) setSecret(p *document.Mapping, key, value, from string) {
+func (s *SecretSource) setSecret(p *document.Mapping, value, from string) {
+	const key = "secret_env"
 	switch {
 	case strings.TrimSpace(value) == "":
 		p.AddMistake(key, "%s is empty", from)
@@ -75,19 +77,12 @@ const minProviderSecret = 16
 // Check implements document.checker.
 func (v *provider) Check(p *document.Mapping) {
 	a := &v.Auth
-	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {
-		p.AddMistake("", "encoding must be hex or base64")
-	}
-	if a.Encoding == "hex" {
-		a.Encoding = ""
-	}
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
-		{"secret_env or secret_file", v.SecretEnv == "" && v.SecretFile == ""},
+		{"secret_env", v.SecretEnv == ""},
 		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
-		{"user", a.Scheme == reports.Basic && a.User == ""},
 		{"signed", a.Scheme == reports.HMACFields && len(a.Fields) == 0},
 		{"signature", a.Scheme == reports.HMACFields && len(a.Signature) == 0},
 	} {

@@ -81,12 +81,12 @@ func TestMistakesOfProviders(t *testing.T) {
 	const rest = "secret_env: SECRET, " + event
 	of := func(fields string) string { return "provider_events: [{name: a, " + fields + "}]" }
 	refused(t, map[string]string{
-		of("scheme: basic, " + rest):           "provider_events[0]: user is missing",
-		of("scheme: basic, user: u, " + event): "provider_events[0]: secret_env or secret_file is missing",
-		of("scheme: basic, user: u, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
-		of("scheme: basic, user: u, message_header: Bcc, " + rest):                                 "provider_events[0].message_header: must begin with X-",
-		of("scheme: hmac_fields, signed: [a], signature: b, " + rest):                              "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
-		of("scheme: standard_webhooks, " + rest):                                                   "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
-		of("scheme: basic, user: u, secret_env: SHORT, " + event):                                  "provider_events[0]: the secret must have at least 16 characters",
+		of("scheme: hmac, " + rest):   "provider_events[0]: header is missing",
+		of("scheme: basic, " + event): "provider_events[0]: secret_env is missing",
+		of("scheme: basic, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
+		of("scheme: basic, message_header: Bcc, " + rest):                                 "provider_events[0].message_header: must begin with X-",
+		of("scheme: hmac_fields, signed: [a], signature: b, " + rest):                     "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
+		of("scheme: standard_webhooks, " + rest):                                          "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
+		of("scheme: basic, secret_env: SHORT, " + event):                                  "provider_events[0]: the secret must have at least 16 characters",
 	})
 }

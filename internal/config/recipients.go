@@ -37,44 +37,6 @@ func parseRecipient(p *document.Mapping, channel, to string) recipient.Recipient
 	return r
 }
 
-// blockRule refuses recipients: exactly one of Address, Domain and Prefix is set.
-type blockRule struct {
-	// `email` or `sms`, with `to`.
-	Channel string `yaml:"channel,omitempty" oneof:"email sms"`
-	// An address or number.
-	Address string `yaml:"to,omitempty"`
-	// A mail domain and its subdomains.
-	Domain string `yaml:"domain,omitempty" check:"domain"`
-	// The beginning of phone numbers, with its plus.
-	Prefix string `yaml:"prefix,omitempty" check:"prefix"`
-	// Shown in the console.
-	Reason string `yaml:"reason"`
-
-	To recipient.Recipient `yaml:"-"`
-}
-
-// Check implements document.checker.
-func (b *blockRule) Check(p *document.Mapping) {
-	kinds := 0
-	for _, value := range []string{b.Address, b.Domain, b.Prefix} {
-		if value != "" {
-			kinds++
-		}
-	}
-	switch {
-	case kinds != 1 && p.Valid():
-		p.AddMistake("", "must have exactly one of to (with its channel), domain and prefix")
-	case b.Address != "" && p.Given["channel"] == nil:
-		p.AddMistake("", "channel is missing: email or sms")
-	case b.Address != "" && !p.Faulty["channel"]:
-		b.To = parseRecipient(p, b.Channel, b.Address)
-	case b.Channel != "":
-		p.AddMistake("", "`channel` is allowed only with `to`")
-	default:
-		b.Domain = parseMailDomain(b.Domain)
-	}
-}
-
 // parseMailDomain returns the domain in lower-case A-labels; "" if no mail can go there.
 func parseMailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
@@ -82,47 +44,4 @@ func parseMailDomain(text string) string {
 		return ""
 	}
 	return r.Domain()
-}
-
-// fold is a domain at which several spellings are one mailbox.
-type fold struct {
-	// The domain, exactly.
-	Domain string `yaml:"domain" required:"yes" check:"domain"`
-	// `ana+shop` is `ana`.
-	PlusTags bool `yaml:"plus_tags"`
-	// `a.na` is `ana`.
-	Dots bool `yaml:"dots"`
-}
-
-// Check implements document.checker.
-func (f *fold) Check(p *document.Mapping) {
-	if f.Domain = parseMailDomain(f.Domain); p.Valid() && !f.PlusTags && !f.Dots {
-		p.AddMistake("", "folds nothing; set plus_tags or dots to true")
-	}
-}
-
-// pause stops sends: of a channel, of a purpose, or of a purpose on a channel. At least one of both is set.
-type pause struct {
-	// `email` or `sms`; by default both.
-	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
-	// By default all.
-	Purpose string `yaml:"purpose,omitempty"`
-	// Shown in the console.
-	Reason string `yaml:"reason"`
-}
-
-// Check implements document.checker.
-func (s *pause) Check(p *document.Mapping) {
-	if s.Purpose != "" {
-		addReference(p, "purpose", "purpose", s.Purpose)
-	}
-	if s.Channel == "" && s.Purpose == "" {
-		p.AddMistake("", "must have a channel, a purpose, or both")
-	}
-}
-
-// suppressions sets how long mail is kept from recipients without a mailbox or with a complaint.
-type suppressions struct {
-	// `1h` to `8784h`; `0s`: only by hand.
-	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h, or 0s for none"`
 }

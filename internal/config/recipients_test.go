@@ -12,10 +12,10 @@ func TestTestRecipientsAndBlocks(t *testing.T) {
 test_recipients:
   - {channel: email, to: Reviewer@Example.com, code: "424242", expires: 2027-01-31}
   - {channel: sms, to: "+4915123456789", code: BCDFGHJK, expires: "2027-01-31T08:00:00+02:00"}
-block: [{channel: email, to: abuser@example.com, reason: chargebacks}]
+stop: [{channel: email, to: abuser@example.com, reason: chargebacks}]
 `)
 	a, b := c.TestRecipients[0], c.TestRecipients[1]
-	is(t, "recipients", []string{a.To.Address(), a.Code, b.To.Address(), b.Code, c.Blocks[0].To.Address()},
+	is(t, "recipients", []string{a.To.Address(), a.Code, b.To.Address(), b.Code, c.Stops[0].To.Address()},
 		[]string{"Reviewer@example.com", "424242", "+4915123456789", "BCDFGHJK", "abuser@example.com"})
 	is(t, "the end of a day", a.Expires, time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC))
 	is(t, "a time", b.Expires, time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC))
@@ -41,19 +41,22 @@ func TestMistakesOfRecipients(t *testing.T) {
 		many:                                                                   "c.yaml:2: test_recipients: there may be 20 at most",
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, " +
 			"{channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",
-		"folding: [{plus_tags: true}]":                                                                  "c.yaml:1: folding[0]: domain is missing",
-		"folding: [{domain: a.example}]":                                                                "folds nothing",
-		"folding: [{domain: b.a, dots: true}, {domain: B.a, dots: true}]":                               "b.a is there twice",
-		one("channel: email, to: re.viewer@gmail.com") + "\nfolding: [{domain: gmail.com, dots: true}]": "to is folded into another address",
-		"block: [{domain: a.example, prefix: +1}]":                                                      "must have exactly one of",
-		"block: [{to: a@b.example}]":                                                                    "channel is missing: email or sms",
-		"block: [{to: ''}]":                                                                             "must have exactly one of",
-		"block: [{domain: 'a b'}]":                                                                      "is not a domain",
-		"block: [{domain: a.example, channel: email}]":                                                  "`channel` is allowed only with `to`",
-		"disposable_domains: /none":                                                                     "/none cannot be read: file does not exist",
-		"disposable_domains: /bad":                                                                      "/bad:3: not_a_domain is not a domain",
-		"paused: [{reason: x}]":                                                                         "c.yaml:1: paused[0]: must have a channel, a purpose, or both",
-		"paused: [{purpose: gifts}]":                                                                    "c.yaml:1: paused[0].purpose: there is no purpose gifts",
+		"folding: {a b: dots}":            "is not a domain",
+		"folding: {a.example: []}":        "folding.a.example: is empty; leave it out",
+		"folding: {a.example: tags}":      "must be plus_tags or dots",
+		"folding: {b.a: dots, B.a: dots}": "c.yaml:1: folding: b.a is there twice",
+		one("channel: email, to: re.viewer@gmail.com") + "\nfolding: {gmail.com: [dots]}": "to is folded into another address",
+		"stop: [{domain: a.example, prefix: +1}]":                                         "must have one of to",
+		"stop: [{to: a@b.example}]":                                                       "channel is missing: email or sms",
+		"stop: [{to: ''}]":                                                                "must have one of to",
+		"stop: [{domain: 'a b'}]":                                                         "is not a domain",
+		"stop: [{domain: a.example, channel: email}]":                                     "channel stands alone, with a purpose, or with to",
+		"disposable_domains: /none":                                                       "/none cannot be read: file does not exist",
+		"disposable_domains: /bad":                                                        "/bad:3: not_a_domain is not a domain",
+		"stop: [{reason: x}]":                                                             "c.yaml:1: stop[0]: must have one of to",
+		"stop: [{domain: a.example, purpose: default}]":                                   "purpose stops everyone's sends of it",
+		"stop: [{channel: fax}]":                                                          "c.yaml:1: stop[0].channel: must be email or sms",
+		"stop: [{purpose: gifts}]":                                                        "c.yaml:1: stop[0].purpose: there is no purpose gifts",
 	})
 }
 

@@ -44,7 +44,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 // settings are the sources of all structs that settings are decoded into.
 func settings(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, dir := range []string{".", "../reports", "../sms", "../sms/*"} {
+	for _, dir := range []string{".", "../policy", "../reports", "../sms", "../sms/*"} {
 		found, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)
@@ -84,7 +84,7 @@ func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []desc
 		f := of.Field(i)
 		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		inner, text := element(f.Type), comments(t)[of.String()+"."+f.Name]
-		several := inner.Kind() == reflect.Struct && !document.IsScalar(inner) && inner != reflect.TypeFor[Bound]()
+		several := inner.Kind() == reflect.Struct && !document.IsScalar(inner)
 		switch {
 		case option == "inline" && inner.Kind() == reflect.Struct:
 			all = append(all, describe(t, inner, path, deep)...)
@@ -213,7 +213,7 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 		key, value := document.Entry(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		switch {
-		case inner.Kind() != reflect.Struct || document.IsScalar(inner) || of == reflect.TypeFor[checkSettings]():
+		case inner.Kind() != reflect.Struct || document.IsScalar(inner):
 		case value != nil && len(value.Content) > 0 && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:

@@ -17,12 +17,12 @@ func TestRestartChangesSeePasswordsOfURLs(t *testing.T) {
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
-	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps checks breaker spellings block paused "+
-		"suppressions retention requests_per_minute disposable_domains webhooks")
+	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps breaker stop "+
+		"retention requests_per_minute failed_checks_per_hour disposable_domains webhook_networks")
 	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)
 	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "), "SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DATA_DIR "+
-		"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM SENDCODE_DKIM_SELECTOR "+
+		"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM "+
 		"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)

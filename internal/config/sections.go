@@ -16,8 +16,8 @@ import (
 )
 
 // Check implements document.checker.
-func (p *Purpose) Check(at *document.Mapping) {
-	addReference(at, "policy", "policy", p.Policy)
+func (p *purpose) Check(at *document.Mapping) {
+	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == "confirm"; {
 	case !confirms && p.TTL > 10*time.Minute:
 		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
@@ -53,12 +53,9 @@ func (d *loader) complete() {
 	d.completeApps()
 	d.completePolicies()
 	d.completePurposes()
+	d.completeFolding()
 	d.checkRecipients()
 	d.readDisposableDomains()
-	served := c.SMS.Countries
-	if page := d.root.Children["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
-		page[0].AddMistake("country", "%s is not among the countries of sms", document.Printable(c.Page.Country))
-	}
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
 	}
@@ -81,10 +78,10 @@ func (d *loader) complete() {
 func (d *loader) completePurposes() {
 	c := d.config
 	if c.Purposes == nil {
-		c.Purposes = map[string]Purpose{}
+		c.Purposes = map[string]purpose{}
 	}
 	if _, given := c.Purposes[defaultName]; !given {
-		c.Purposes[defaultName] = document.Defaults[Purpose]()
+		c.Purposes[defaultName] = document.Defaults[purpose]()
 		d.references = append(d.references, reference{"policy", defaultName, "purposes.default"})
 	}
 	var unlimited []string
@@ -139,7 +136,19 @@ func (d *loader) checkRecipients() {
 			at.AddMistake("", "to is folded into another address by folding; give the one without tag or dots")
 		}
 	}
-	slices.SortFunc(c.Folds, func(a, b fold) int { return strings.Compare(a.Domain, b.Domain) })
+}
+
+// completeFolding writes the domains of folding as mails have them. It records a mistake for a domain that is there in two spellings.
+func (d *loader) completeFolding() {
+	all := map[string][]string{}
+	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
+		domain := parseMailDomain(text)
+		if all[domain] != nil {
+			d.root.AddMistake("folding", "%s is there twice", domain)
+		}
+		all[domain] = slices.Sorted(slices.Values(d.config.Folds[text]))
+	}
+	d.config.Folds = all
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
@@ -182,10 +191,6 @@ func (d *loader) checkCombinations() {
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
 		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
-	}
-	if c.DebugAddr != "" && checkAddr(c.DebugAddr) == "" && !isLocal(c.DebugAddr) {
-		errs.Add(d.locationOf("debug_addr"), "can be reached from other machines, and profiles show what is in memory: use a loopback "+
-			"address such as 127.0.0.1:6060")
 	}
 	if c.indexKeyOnRing() {
 		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
@@ -264,7 +269,7 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.ReachedByStrangers) {
+		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}
@@ -296,8 +301,8 @@ func (d *loader) completeWebhooks() {
 			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
 				document.Printable(a.Name))
 		}
-		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
-			at.AddMistake("url", "must begin with https://; http is for networks that webhooks.allow names")
+		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {
+			at.AddMistake("url", "must begin with https://; http is for networks that webhook_networks names")
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(secrets)) {

@@ -33,7 +33,7 @@ var carrierTypes = []struct {
 // smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
 type smsSettings struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
-	// (422 `country_not_served`).
+	// (422 `country_not_served`). The page offers the first one where the browser names none of them.
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
 	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
@@ -44,14 +44,12 @@ type smsSettings struct {
 	// The URL at which carriers and clients reach this service. Without it there are no receipts, and the `type` of a problem begins with the
 	// address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
-	// A number, a short code, or a name of up to 11 characters; by default the carrier chooses.
-	Sender string `yaml:"sender" check:"sender"`
-	// The same by country.
-	Senders map[string]string `yaml:"senders" keys:"country" check:"sender"`
+	// A number, a short code, or a name of up to 11 characters by country; `default` for all others. Without one the carrier chooses.
+	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
-	Spend []spendCap `yaml:"spend" unique:"name"`
+	Spend []spendCap `yaml:"spend"`
 	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
 	Watch smsWatch `yaml:"watch"`
 }
@@ -65,10 +63,8 @@ type SMSCarrier struct {
 	SecretSource `yaml:",inline"`
 	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
-	// The longest time of one attempt.
-	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
 	// The price of a segment by country; `default` for all others.
-	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of"`
+	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"country_or_default"`
 	Settings sms.Settings     `yaml:",inline"`
 }
 
@@ -94,16 +90,19 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	}
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
-		wrong["secret_env"] = errors.New("or secret_file is missing")
+		wrong["secret_env"] = errors.New("is missing")
 	}
 	for _, key := range slices.Sorted(maps.Keys(wrong)) {
 		p.AddMistakeAt(p.Node, document.JoinPath(p.Path, key), "%s", wrong[key])
 	}
 }
 
+// carrierTimeout is the longest time of one attempt at a carrier.
+const carrierTimeout = 20 * time.Second
+
 // Open makes the carrier.
 func (c SMSCarrier) Open() sms.Carrier {
-	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: carrierTimeout})
 }
 
 // Polled reports whether the carrier is asked what became of messages.
@@ -114,7 +113,6 @@ const maxCarriers = 20
 
 // Check implements document.checker.
 func (s *smsSettings) Check(p *document.Mapping) {
-	slices.Sort(s.Countries)
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
 	}
@@ -146,8 +144,15 @@ func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	}
 }
 
-// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap.
+// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap. It also reports a
+// cap with the scope and period of another one.
 func (s *smsSettings) checkSpend(p *document.Mapping) {
+	for i, c := range s.Spend {
+		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
+		if c.Scope != "" && c.Per != "" && slices.ContainsFunc(s.Spend[:i], same) {
+			p.Children["spend"][i].AddMistake("", "there is another cap with this scope and period; keep the lower one")
+		}
+	}
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
@@ -160,8 +165,7 @@ func (s *smsSettings) checkSpend(p *document.Mapping) {
 
 // spendCap bounds what text messages may cost.
 type spendCap struct {
-	// Unique.
-	Name string `yaml:"name" required:"yes" check:"name"`
+	Name string `yaml:"-"` // in metrics and the log: scope and period, as in country_day
 	// `global`, or each `app` or `country` by itself.
 	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country"`
 	// A `day` or a `month`, in UTC.
@@ -172,8 +176,9 @@ type spendCap struct {
 	Reserve int64 `yaml:"reserve,omitempty"` // millionths
 }
 
-// Check implements document.checker. It also sets the default reserve.
+// Check implements document.checker. It also sets the name and the default reserve.
 func (c *spendCap) Check(p *document.Mapping) {
+	c.Name = string(c.Scope) + "_" + string(c.Per)
 	checkReserve(p, c.Reserve, c.Limit)
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
@@ -181,14 +186,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 // smsWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
 type smsWatch struct {
 	Off bool `yaml:"-"`
-	// The least number of messages to judge, 5 to 100000.
+	// The least number of messages in an hour to judge, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
-	// Percent, 1 to 50: below it the prefix is paused.
-	Approved int `yaml:"approved" default:"10" range:"1 50"`
-	// How long messages count, `10m` to `24h`.
-	Within time.Duration `yaml:"within" default:"1h" range:"10m 24h"`
-	// How long a prefix is paused, `1m` to `24h`; doubled, up to a day, if the last pause was within a week.
-	Pause time.Duration `yaml:"pause" default:"1h" range:"1m 24h"`
 	// Prefixes that are never paused, up to six digits: `"+49"`.
 	Exempt []string `yaml:"exempt" check:"exempt"`
 }
@@ -196,7 +195,7 @@ type smsWatch struct {
 // UnmarshalText reads off.
 func (w *smsWatch) UnmarshalText(text []byte) error {
 	if w.Off = string(text) == "off"; !w.Off {
-		return errors.New("must be off, or say what is watched, as in {sends: 20, approved: 10}")
+		return errors.New("must be off, or say what is watched, as in {sends: 20}")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ func TestCarriers(t *testing.T) {
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
 	is(t, "dearest price", s.Carriers[3].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)
+	is(t, "names of caps", []string{s.Spend[0].Name, s.Spend[1].Name}, []string{"global_day", "app_month"})
 }
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
@@ -62,20 +63,24 @@ func TestMistakesOfSMS(t *testing.T) {
 		return carrier("name: a, type: http, method: GET, url: \"https://a.example/?" + url)
 	}
 	refused(t, map[string]string{
-		"sms: {carriers: [{" + twilio + ", secret_env: SECRET}]}":          "sms: countries is missing",
-		carrier("name: a, type: nexmo"):                                    "type must be http, twilio, aliyun",
-		carrier(twilio + ", secret: hidden"):                               "secret: there is no such key",
-		carrier(twilio + ", secret_env: hidden-secret"):                    "and not the secret itself",
-		carrier(twilio + ", secret_env: SENDCODE_API_KEY"):                 "have a meaning of their own",
-		carrier(twilio + ", secret_file: /no"):                             "/no cannot be read",
-		carrier(twilio + ", secret_env: SECRET, secret_file: /run/secret"): "stands beside secret_env",
-		carrier(twilio): "secret_env: or secret_file is missing",
+		"sms: {carriers: [{" + twilio + ", secret_env: SECRET}]}": "sms: countries is missing",
+		carrier("name: a, type: nexmo"):                           "type must be http, twilio, aliyun",
+		carrier(twilio + ", secret: hidden"):                      "secret: there is no such key",
+		carrier(twilio + ", secret_env: hidden-secret"):           "and not the secret itself",
+		carrier(twilio + ", secret_env: SENDCODE_API_KEY"):        "have a meaning of their own",
+		carrier(twilio + ", secret_env: NOWHERE"):                 "the variable NOWHERE is empty",
+		carrier(twilio + ", secret_env: LOST"):                    "secret_env: /no, which LOST_FILE names, cannot be read",
+		carrier(twilio + ", secret_env: BLANK"):                   "secret_env: the file /empty is empty",
+		carrier(twilio + ", secret_env: TWICE"):                   "secret_env: TWICE is given twice, also as TWICE_FILE; keep one",
+		carrier(twilio + ", secret_file: /run/secret"):            "secret_file: there is no such key",
+		carrier(twilio): "secret_env: is missing",
 		carrier("name: a, type: twilio, account: AC1, secret_env: SECRET"): "account: must be AC and 32",
 		carrier(twilio + ", secret_env: SECRET, prices: {DE: 0.0000001}"):  "prices.DE: must be an amount",
 		get("{to}{text}{phone}\""):           "url: there is no placeholder {phone}",
 		get("{to}{text}{callback}\""):        "public_url is missing",
 		get("{to}{text}\", answer: {id: x}"): "answer.id: is neither a path",
 		"sms: {countries: [DE, US], carriers: [{" + twilio + ", secret_env: SECRET, prices: {DE: 1}}]," +
-			" spend: [{name: a, scope: app, per: day, limit: 1}]}": "carriers[0] has no price for US",
+			" spend: [{scope: app, per: day, limit: 1}]}": "carriers[0] has no price for US",
+		"sms: {spend: [{scope: app, per: day, limit: 1}, {scope: app, per: month, limit: 9}, {scope: app, per: day, limit: 2}]}": "c.yaml:1: sms.spend[2]: there is another cap",
 	})
 }

@@ -53,6 +53,9 @@ func (c *Config) warn(now time.Time) {
 	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
 		c.warnOfNetworks(add)
 	}
+	for i, s := range c.Stops {
+		add(s.isOver(now), "Stop %d has ended: take it out of the settings.", i+1)
+	}
 	for i, t := range c.TestRecipients {
 		add(now.Before(t.Expires),
 			"Test recipient %d (%s) is admitted with its fixed code until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
@@ -90,7 +93,7 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.PurposesWithPolicy(name)
 		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
-			return len(purposes) > 0 && a.hasPublicKey() || c.ReachedByStrangers(a) && slices.Contains(purposes, defaultName)
+			return len(purposes) > 0 && a.hasPublicKey() || c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
 		})
 		open := c.unreserved(name)
 		if reached < 0 || len(open) == 0 {
@@ -129,7 +132,7 @@ func (c *Config) unreserved(policy string) (names []string) {
 // warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name the client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		for _, r := range c.Policy(name).Rules {
+		for _, r := range c.policy(name).Rules {
 			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
 					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name, name, r.Scope)

@@ -87,6 +87,7 @@ func TestWarnings(t *testing.T) {
 		"old key":      {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: 2020-01-31, sha256: %x}]}]", sumOf("x")), []string{"The key k of the app a has expired."}},
 		"ageing key":   {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(13*24*time.Hour).Format(time.RFC3339), sumOf("x")), []string{"The key k of the app a expires at 2"}},
 		"young key":    {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(15*24*time.Hour).Format(time.RFC3339), sumOf("x")), nil},
+		"old stop":     {nil, "stop: [{channel: sms, until: 2099-01-31}, {domain: a.example, until: 2020-01-31}]", []string{"Stop 2 has ended: take it out of the settings."}},
 		"old token":    {nil, fmt.Sprintf("admin: {tokens: [{id: desk, sha256: %x, expires: 2020-01-31}]}", sumOf("x")), []string{"The admin token desk has expired."}},
 		"no provider":  {[]string{"SENDCODE_OIDC_CLIENT_SECRET=x"}, "", []string{"SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc"}},
 		"plain origin": {nil, "apps: [{name: a, origins: ['http://a.example', 'http://localhost:3000', 'http://[::1]:81']}]", []string{"The origin http://a.example of the app a is not https"}},

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/base64"
 	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 // webhook is where an app hears of its events.
 type webhook struct {
-	// https; http only in `webhooks: allow`.
+	// https; http only in `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`, `send.undelivered`,
 	// `verification.approved`, `verification.expired`, `verification.canceled`, `verification.locked`; by default all.
@@ -47,12 +46,6 @@ func DecodeWebhookSecret(s Secret) []byte {
 		return nil
 	}
 	return key
-}
-
-// webhooks are what all webhooks have in common.
-type webhooks struct {
-	// Private networks that webhooks may call, there also without TLS.
-	Allow []netip.Prefix `yaml:"allow" check:"callee"`
 }
 
 // Check implements document.checker.

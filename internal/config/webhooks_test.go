@@ -20,7 +20,7 @@ apps:
   - {name: shop, webhook: {url: "https://shop.example:8443/hooks?of=sendcode", events: [verification.approved, send.failed]}}
   - {name: gift, webhook: {url: http://10.1.2.3/hooks}}
   - {name: plain}
-webhooks: {allow: [10.1.0.0/16, "fd12::1"]}
+webhook_networks: [10.1.0.0/16, "fd12::1"]
 `
 
 func TestWebhooks(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package demo plays a plausible week: people who ask for codes and enter them, mistype, ask too often, have no mailbox or guess,
-// a slow mail server, an attack from one network, and what administrators do about it. It is what `sendcode demo` shows.
+// a slow mail server, an attack from one network, and what administrators do about it. It is what `sendcode serve --demo` shows.
 //
 // Everything goes the way of real requests: package app gives it the use cases, the outbox, both gates and a database in SQLite, all on the
 // [Clock] of the week. Only mail servers and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is

@@ -83,7 +83,7 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
+	"internal/config": "internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/delivery internal/limits internal/recipient internal/store internal/webhook",

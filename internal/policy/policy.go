@@ -22,17 +22,21 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what a code is for: it sets the policy, and the life and form of codes.
+// Purpose is what a code is for: it sets the policy, and the life and form of codes. Package config reads the fields with tags from the
+// file of settings; their comments are its reference.
 type Purpose struct {
 	Name       string
 	Policy     quota.Policy
 	Reserve    map[string]int // of the policy's rules, by name: how many last places strangers may not use; see IsStranger
 	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
 	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
-	TTL        time.Duration  // of a code, at most store.MaxLife; see ForChannel
 	CodeLength int            // characters, 6 to 10
 	Alphabet   code.Alphabet
-	Notify     message.Notify
+
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
+	// `private`, or `glance`: the code in subject and preview.
+	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // DefaultPurpose is the purpose of requests that name none.

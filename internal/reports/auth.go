@@ -31,18 +31,12 @@ const MaxAge = 5 * time.Minute
 // Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
-	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password).
+	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password of any user).
 	// Use the last two over TLS only.
 	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
 	Secrets [][]byte `yaml:"-"`
-	// `hmac`, `header`: the header. `standard_webhooks`: how its headers begin, `webhook-` by default.
+	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`. `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
-	// `hmac`, `header`: what the value begins with, such as `sha256=`.
-	Prefix string `yaml:"prefix,omitempty"`
-	// `hmac`, `hmac_fields`: `hex` (the default) or `base64`.
-	Encoding string `yaml:"encoding,omitempty"`
-	// `basic`: the user.
-	User string `yaml:"user,omitempty"`
 	// `hmac_fields`: the signed members, in order.
 	Fields []Path `yaml:"signed,omitempty"`
 	// `hmac_fields`: the path of the signature.
@@ -54,20 +48,18 @@ type Auth struct {
 // Verify reports whether the request is the provider's, and its time, if it is signed, near now. Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
-	given, prefixed := strings.CutPrefix(h.Get(a.Header), a.Prefix)
 	switch a.Scheme {
 	case StandardWebhooks:
 		return a.verifyStandardWebhooks(h, body, now)
 	case HMAC:
-		return prefixed && a.verifyHMAC(given, body)
+		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
 	case HMACFields:
 		return a.verifyFields(body, now)
 	case Header:
-		return prefixed && a.matchesSecret([]byte(given))
+		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
 	case Basic:
-		user, password, ok := (&http.Request{Header: h}).BasicAuth()
-		known := subtle.ConstantTimeCompare([]byte(user), []byte(a.User)) == 1
-		return a.matchesSecret([]byte(password)) && ok && known
+		_, password, ok := (&http.Request{Header: h}).BasicAuth()
+		return a.matchesSecret([]byte(password)) && ok
 	}
 	return false
 }
@@ -117,9 +109,10 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// verifyHMAC verifies a signature in hex or base64. What is one is never the other: they have other lengths.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
-	if a.Encoding == "base64" {
+	if err != nil {
 		given, err = base64.StdEncoding.DecodeString(signature)
 	}
 	return err == nil && a.matchesHMAC(given, message)

@@ -73,19 +73,20 @@ func TestStandardWebhooks(t *testing.T) {
 
 func TestHMAC(t *testing.T) {
 	const body = `{"a":1}`
-	s := Source{Auth: Auth{Scheme: HMAC, Header: "X-Signature", Prefix: "sha256=", Secrets: [][]byte{[]byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: HMAC, Header: "X-Signature", Secrets: [][]byte{[]byte(secret)}}}
 	right := hex.EncodeToString(sum([]byte(secret), body))
-	s.checks(t, "right", headers("x-signature", "sha256="+right), body, now, true)
+	base := base64.StdEncoding.EncodeToString(sum([]byte(secret), body))
+	for _, value := range []string{right, base, "sha256=" + right, "sha256=" + base} {
+		s.checks(t, value, headers("x-signature", value), body, now, true)
+	}
 	for name, h := range map[string]http.Header{
-		"no prefix": headers("x-signature", right), "none": {}, "empty": headers("x-signature", "sha256="),
+		"none": {}, "empty": headers("x-signature", "sha256="), "another prefix": headers("x-signature", "sha512="+right),
+		"half": headers("x-signature", right[:32]), "half in base64": headers("x-signature", base[:24]),
 		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))),
 	} {
 		s.checks(t, name, h, body, now, false)
 	}
 	s.checks(t, "another body", headers("x-signature", "sha256="+right), `{"a":2}`, now, false)
-	s.Auth.Encoding, s.Auth.Prefix = "base64", ""
-	s.checks(t, "base64", headers("x-signature", base64.StdEncoding.EncodeToString(sum([]byte(secret), body))), body, now, true)
-	s.checks(t, "hexadecimal", headers("x-signature", right), body, now, false)
 }
 
 func TestHMACOfFields(t *testing.T) {
@@ -106,21 +107,22 @@ func TestHMACOfFields(t *testing.T) {
 }
 
 func TestSecretsThatTravel(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Prefix: "Bearer ", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
 	s.checks(t, "right", headers("X-Token", "Bearer "+secret), "", now, true)
-	s.checks(t, "the other", headers("X-Token", "Bearer old one"), "", now, true)
-	for _, bad := range []string{"", "Bearer ", "Bearer x", secret} {
+	s.checks(t, "the other, alone", headers("X-Token", "old one"), "", now, true)
+	for _, bad := range []string{"", "Bearer ", "Bearer x", "Bearer Bearer " + secret, "Token " + secret} {
 		s.checks(t, bad, headers("X-Token", bad), "", now, false)
 	}
-	s.Auth.Scheme, s.Auth.User = Basic, "sendcode"
+	s.Auth.Scheme = Basic
 	basic := func(user, password string) http.Header {
 		r := &http.Request{Header: http.Header{}}
 		r.SetBasicAuth(user, password)
 		return r.Header
 	}
 	s.checks(t, "basic", basic("sendcode", secret), "", now, true)
+	s.checks(t, "any user", basic("", secret), "", now, true)
 	for name, h := range map[string]http.Header{
-		"another user": basic("root", secret), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""),
+		"the secret as the user": basic(secret, "x"), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""),
 		"a bearer": headers("Authorization", "Bearer "+secret),
 	} {
 		s.checks(t, name, h, "", now, false)

@@ -44,14 +44,12 @@ func (b *rig) openLimiter() *limiterAlone {
 	client, err := quota.OpenRedis("redis://" + b.redis.Addr() + "/0")
 	b.must(err)
 	b.Cleanup(func() { _ = client.Close() })
-	bound := func(name string, scope quota.Scope, of config.Bound) quota.Rule {
-		return quota.Rule{Name: name, Scope: scope, Limit: of.Limit, Window: of.Window}
-	}
+	set := cfg.PolicySet(time.Now())
+	checks := set.Checks.App
+	checks.Scope = quota.FailedChecks
 	return &limiterAlone{
 		Limiter: quota.Remember(quota.NewRedis(client, app.RedisPrefix), time.Now), client: client,
-		purpose: policy.Purpose{Name: "default", Policy: cfg.Policy("default"), Reserve: cfg.Reserve("default")},
-		set:     policy.Set{Spellings: bound(policy.SpellingsName, policy.Spellings, cfg.Spellings)},
-		checks:  bound("app", quota.FailedChecks, cfg.Checks.App),
+		purpose: set.Purposes[policy.DefaultPurpose], set: set, checks: checks,
 	}
 }
 

@@ -58,8 +58,7 @@ purposes:
   signup:   {policy: fragile}
   order:    {policy: roomy}
   frozen:   {policy: roomy}
-paused: [{channel: email, purpose: frozen, reason: "` + frozenWhy + `"}]
-block: [{domain: traps.example, reason: spam traps}]
+stop: [{channel: email, purpose: frozen, reason: "` + frozenWhy + `"}, {domain: traps.example, reason: spam traps}]
 sms:
   countries: [DE]
   public_url: https://codes.example.com
@@ -74,7 +73,6 @@ sms:
 provider_events:
   - name: post
     scheme: basic
-    user: ` + hookUser + `
     secret_env: POST_SECRET
     message: message
     type: type

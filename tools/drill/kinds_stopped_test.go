@@ -28,7 +28,7 @@ var stopped = []*kind{
 		name: "paused", old: true,
 		make:  func(s *environment, i *incident) { s.ask(i, "frozen") },
 		what:  words("Nothing was sent\n paused"),
-		next:  words("still is\n " + frozenWhy + "\n `paused`\n did not count"),
+		next:  words("still is\n " + frozenWhy + "\n `stop`\n did not count"),
 		never: words("spam"),
 	},
 	{
@@ -39,7 +39,7 @@ var stopped = []*kind{
 		},
 		make:  func(s *environment, i *incident) { s.ask(i, "order") },
 		what:  words("not sent\n block list"),
-		next:  words("`block`\n ask again"),
+		next:  words("`stop`\n ask again"),
 		never: words("spam"),
 	},
 }

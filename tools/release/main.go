@@ -51,11 +51,11 @@ var copied = map[string]string{
 
 // printed are the files that the program prints itself: the arguments by the name in the archive.
 var printed = map[string][]string{
-	"sendcode.1":                {"man"},
+	"sendcode.1":                {"help", "--as=man"},
 	"sendcode.yaml":             {"config", "--example"},
-	"completions/sendcode.bash": {"complete", "bash"},
-	"completions/_sendcode":     {"complete", "zsh"},
-	"completions/sendcode.fish": {"complete", "fish"},
+	"completions/sendcode.bash": {"help", "--as=bash"},
+	"completions/_sendcode":     {"help", "--as=zsh"},
+	"completions/sendcode.fish": {"help", "--as=fish"},
 }
 
 // release is one run: the tree, where the archives go, what the program is to call itself, the instant that every file gets, and how

@@ -34,7 +34,7 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	banner, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		failed := app.Demo(ctx, "127.0.0.1:0", slog.New(slog.DiscardHandler), out)
+		failed := app.Demo(ctx, []string{"SENDCODE_ADDR=127.0.0.1:0"}, slog.New(slog.DiscardHandler), out)
 		_ = out.CloseWithError(errors.Join(io.ErrUnexpectedEOF, failed))
 		ended <- failed
 	}()

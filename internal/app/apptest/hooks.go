@@ -31,7 +31,7 @@ func (s *Stack) WithWebhook(r *Receiver, more string) *Stack {
 // WriteWebhook writes a configuration file in which the app default has a webhook to url.
 func (s *Stack) WriteWebhook(url, more string) *Stack {
 	s.Helper()
-	return s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
+	return s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhook_networks: [127.0.0.0/8]\n" + more)
 }
 
 // Verify says whether a request came from sendcode within the last five minutes. body is as it was received.

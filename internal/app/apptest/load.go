@@ -9,6 +9,7 @@ import (
 	"time"
 
 	history "sendcode/internal/historytest"
+	"sendcode/internal/policy"
 	"sendcode/quota"
 )
 
@@ -24,7 +25,7 @@ type Load struct {
 // NewLoad makes a load on a stack. Where the database stalls, a client that waited as told may be refused for 5 s more.
 func NewLoad(s *Stack) *Load {
 	l := &Load{Stack: s, Seen: history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}}
-	for _, r := range quota.OfScope(s.Config().Policy("default").Rules, quota.Recipient) {
+	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
 		l.Seen.Rules = append(l.Seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
 	return l

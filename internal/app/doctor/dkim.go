@@ -5,19 +5,32 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
+// selector is one or more labels of a domain name (RFC 6376 section 3.1).
+var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+// ValidateSelector returns an error unless the text is a DKIM selector.
+func ValidateSelector(text string) error {
+	if len(text) > 63 || !selector.MatchString(text) {
+		return errors.New("a DKIM selector is letters, digits, - and dots between them, at most 63")
+	}
+	return nil
+}
+
 // checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's name has the selector, which only the
-// setting dkim_selector and the signatures of mails tell.
+// administrator and the signatures of mails tell.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	switch senders := d.senderDomains(); {
 	case len(senders) == 0:
 	case d.cfg.DKIMSelector == "":
-		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature "+
+		d.remark("DKIM", "not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature "+
 			"of a mail that arrived")
 	default:
 		for _, sender := range senders {

@@ -139,7 +139,7 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 		d.run(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
-		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
+		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "needs a sender and has none: it can send nothing")
 		}
 	}

@@ -149,7 +149,7 @@ func rsaKey(t *testing.T, bits int) string {
 func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
 	cfg := config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}
-	says(t, saidOfMail(t, cfg, dns{}), "! DKIM: not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
+	says(t, saidOfMail(t, cfg, dns{}), "! DKIM: not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature of a mail that arrived")
 	cfg.DKIMSelector = "s1"
 	const elliptic = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/TCoES7EsAqj1CGdU58fS1VxeFsm9+WEmJys604pCNfR+j09XRB+kbX4VsUwtS1FwI2w/Z4yD9gZ2EotoW0O/w=="
 	good := rsaKey(t, 2048)
@@ -208,6 +208,17 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	for line := range strings.Lines(said) {
 		if !strings.HasPrefix(line, "✓ ") && !strings.HasPrefix(line, "! ") {
 			t.Errorf("a line %q", line)
+		}
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	for text, right := range map[string]bool{
+		"s1": true, "a.b-c": true, strings.Repeat("a", 63): true, "": false, "s1._domainkey": false, "-a": false, "a.": false, strings.Repeat("a", 64): false,
+	} {
+		if err := ValidateSelector(text); (err == nil) != right {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

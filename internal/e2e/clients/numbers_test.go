@@ -124,7 +124,7 @@ apps:
 sms:
   countries: [AT, DE]
   carriers: [{name: rest, type: http, url: "%s/", format: form, body: "to={to}&text={text}", prices: {AT: 0.1, default: 0}}]
-  spend: [{name: month, scope: global, per: month, limit: 2, reserve: 0.5}]
+  spend: [{scope: global, per: month, limit: 2, reserve: 0.5}]
   watch: off
 `, sha256.Sum256([]byte(apptest.PublicKey)), carrier)
 	}

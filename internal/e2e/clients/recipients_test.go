@@ -46,9 +46,9 @@ func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	apptest.Must(t, os.WriteFile(list, []byte("short.example\n"), 0o600))
 	file, err := os.ReadFile(s.Env["SENDCODE_CONFIG"])
 	apptest.Must(t, err)
-	s.Write(strings.Replace(string(file), "limit: 10000", "limit: 2", 1)).Add(`folding: [{domain: gmail.com, plus_tags: true, dots: true}]
+	s.Write(strings.Replace(string(file), "limit: 10000", "limit: 2", 1)).Add(`folding: {gmail.com: [plus_tags, dots]}
 test_recipients: [{channel: email, to: reviewer@example.com, code: "424242", expires: 2099-01-01}]
-block: [{domain: bad.example, reason: abuse}]
+stop: [{domain: bad.example, reason: abuse}]
 disposable_domains: ` + list + `
 breaker: {limit: 5, window: 300s}
 `).Start(1)

@@ -13,7 +13,6 @@ const (
 	hookYAML   = `provider_events:
   - name: post
     scheme: basic
-    user: sendcode
     secret_env: POST_SECRET
     message_header: X-PM-Metadata-send
     message: [Metadata.send, message-id]

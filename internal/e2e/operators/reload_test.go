@@ -107,7 +107,7 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
 	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
-	s.Policy(apptest.FiveAnHour).Add("redis_url: redis://127.0.0.1:1\npaused: [{channel: email, reason: the server moves}]\n")
+	s.Policy(apptest.FiveAnHour).Add("redis_url: redis://127.0.0.1:1\nstop: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
 	if !s.Logged(`"changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
 		t.Error("what needs a restart is not named")

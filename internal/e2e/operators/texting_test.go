@@ -38,10 +38,14 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	if all := string(s.Get("/v1/channels").Raw); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
 		t.Errorf("%s", all)
 	}
-	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\npaused: [{channel: email, reason: x}]\n").Start(1)
+	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\nstop: [{channel: email, reason: x}]\n").Start(1)
 	const german = `{"channels":[{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}]}`
 	if got := strings.TrimSpace(string(s.Get("/v1/channels").Raw)); got != german {
 		t.Errorf("of one country, while mail is paused: %s", got)
+	}
+	s = apptest.Embedded(t).Write("sms: {countries: [NO, DE]}\n").Start(1)
+	if page := string(s.Get("/").Raw); !strings.Contains(page, `value="NO" selected`) {
+		t.Errorf("the page does not offer the first country:\n%s", page)
 	}
 }
 
@@ -99,7 +103,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	s := apptest.OnRealParts(t).Write(`sms:
   countries: [DE]
   carriers: [{name: dear, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.075}}]
-  spend: [{name: day, scope: global, per: day, limit: 0.25}, {name: apps, scope: app, per: month, limit: 100}]
+  spend: [{scope: global, per: day, limit: 0.25}, {scope: app, per: month, limit: 100}]
 `).Start(2)
 	number := func(n int) string { return fmt.Sprintf("+49151234567%02d", n) }
 	ids := make([]string, 40)
@@ -132,7 +136,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 		t.Errorf("%d sent, %d stopped, the carrier was asked %d times; the next request: %d", sent, capped, n, again.StatusCode)
 	}
 	metrics := string(s.Get("/metrics").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
-	for _, want := range []string{`sendcode_sms_carrier_up{carrier="dear",order="1"} 1`, `sendcode_spend_refused_total{cap="day"}`} {
+	for _, want := range []string{`sendcode_sms_carrier_up{carrier="dear",order="1"} 1`, `sendcode_spend_refused_total{cap="global_day"}`} {
 		if !strings.Contains(metrics, want) || !s.Logged("spend cap reached") {
 			t.Errorf("there is no alarm, or no %s", want)
 		}

@@ -2,10 +2,12 @@ package operators
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
 )
@@ -26,8 +28,11 @@ func lines(s *apptest.Stack, message, holds string) (all []map[string]any) {
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
-	s.Env["SENDCODE_DEBUG_ADDR"] = "127.0.0.1:0"
-	s.Start(1)
+	cfg := s.Config()
+	cfg.DebugAddr = "127.0.0.1:0"
+	a, err := app.New(s.Context(), cfg, slog.New(slog.NewJSONHandler(s.Printed, nil)))
+	apptest.Must(t, err)
+	s.Serve(a)
 	base := "http://" + lines(s, "profiles served", "")[0]["address"].(string)
 	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK, "rebound.example:6060": http.StatusForbidden} {
 		a, err := s.At(base, http.MethodGet, "/debug/pprof/heap", "", func(r *http.Request) { r.Host = host })

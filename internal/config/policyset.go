@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"net/mail"
+	"slices"
+	"time"
+
+	"sendcode/internal/brand"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Bounds that no setting changes; docs/decisions/0012-settings.md says why.
+const (
+	failedChecksOfApp = 10_000              // an hour; beyond it there is an alarm
+	suppressFor       = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
+)
+
+// PolicySet returns the policies, and what else can change while the service runs, as they are at an instant: without the stops that have
+// ended by then.
+func (c Config) PolicySet(now time.Time) policy.Set {
+	breaker, hourly := c.Breaker, c.FailedChecksPerHour
+	set := policy.Set{
+		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
+		TestRecipients: map[recipient.Hash]policy.TestRecipient{},
+		Checks: policy.Checks{
+			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
+			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
+			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: failedChecksOfApp, Window: time.Hour},
+		},
+		SuppressFor: suppressFor, Retention: c.Retention,
+		Numbers: c.servedNumbers(),
+		Reports: map[recipient.Channel]bool{
+			recipient.Email: len(c.Providers) > 0,
+			recipient.SMS:   c.SMS.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
+		},
+		Breaker:        quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: breaker.Limit, Window: breaker.Window},
+		BreakerReserve: breaker.Reserve,
+		Spellings:      quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour},
+	}
+	set.Blocks, set.Pauses = c.stopsAt(now)
+	for name, p := range c.Purposes {
+		set.Purposes[name] = c.purpose(name, p)
+	}
+	for _, a := range c.Apps {
+		set.Apps[a.Name] = policy.App{
+			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.Looks(), Site: a.SMSOrigin, Hash: a.SMSHash, ReachedByStrangers: c.reachedByStrangers(a),
+		}
+		if a.Webhook.URL != "" { // without an address no event is written
+			set.Subscriptions[a.Name] = a.Webhook.Events
+		}
+	}
+	for _, t := range c.TestRecipients {
+		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
+	}
+	return set
+}
+
+// purpose returns a purpose with its policy.
+func (c Config) purpose(name string, p purpose) policy.Purpose {
+	of := p.Purpose
+	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
+	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn && p.PolicyName == defaultName
+	of.Shares = c.PurposesWithPolicy(p.PolicyName)
+	for _, r := range c.Policies[p.PolicyName] {
+		if r.Reserve > 0 {
+			of.Reserve[r.Name] = r.Reserve
+		}
+	}
+	return of
+}
+
+// policy returns the policy of this name; without rules if there is none.
+func (c Config) policy(name string) quota.Policy {
+	p := quota.Policy{Name: name}
+	for _, r := range c.Policies[name] {
+		p.Rules = append(p.Rules, r.quotaRule(r.Name, r.Scope))
+	}
+	return p
+}
+
+// servedNumbers returns the phone numbers to which codes are sent. The dev mailbox takes those of every country unless some are listed.
+func (c Config) servedNumbers() policy.Numbers {
+	return policy.Numbers{
+		Countries:  slices.Sorted(slices.Values(c.SMS.Countries)),
+		Everywhere: c.SMSToDevMailbox() && len(c.SMS.Countries) == 0, RefuseVoIP: c.SMS.VoIP == "refuse",
+	}
+}
+
+// Looks returns how the app shows itself.
+func (a App) Looks() brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
+
+// TitleOf returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
+func (c Config) TitleOf(a App) string {
+	if a.Name == DefaultApp {
+		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)
+	}
+	return cmp.Or(a.Title, a.Name)
+}
+
+// SenderOf returns the address and name that an app's mails come from.
+func (c Config) SenderOf(a App) mail.Address {
+	from, err := mail.ParseAddress(cmp.Or(a.MailFrom, c.MailFrom))
+	if err != nil {
+		return mail.Address{}
+	}
+	return *from
+}

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+)
+
+// A stop is in force until it ends, and then no longer: to the instant.
+func TestStops(t *testing.T) {
+	c := must(t, `
+stop:
+  - {channel: email, to: abuser@example.com, until: "2027-01-31T08:00:00Z"}
+  - {channel: sms, to: "+4915123456789"}
+  - {domain: Bücher.example, reason: traps}
+  - {prefix: "+882", until: 2027-01-30}
+  - {channel: sms, reason: pumping, until: "2027-01-31T08:00:01Z"}
+  - {purpose: default, reason: a mistake in the text}
+  - {channel: email, purpose: default}
+`, "SENDCODE_INDEX_KEY="+goodIndex)
+	last := time.Date(2027, 1, 31, 8, 0, 0, 0, time.UTC)
+	midnight := time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC) // the end of the day before
+	texts := policy.Pause{Channel: recipient.SMS, Reason: "pumping"}
+	for _, x := range []struct {
+		at         time.Time
+		recipients int
+		prefixes   []string
+		pauses     int
+		first      policy.Pause
+		ends       time.Time
+	}{
+		{time.Time{}, 2, []string{"+882"}, 3, texts, midnight},
+		{midnight.Add(-1), 2, []string{"+882"}, 3, texts, midnight},
+		{midnight, 2, nil, 3, texts, last},
+		{last.Add(-1), 2, nil, 3, texts, last},
+		{last, 1, nil, 3, texts, last.Add(time.Second)},
+		{last.Add(time.Second), 1, nil, 2, policy.Pause{Purpose: "default", Reason: "a mistake in the text"}, time.Time{}},
+	} {
+		set := c.PolicySet(x.at)
+		is(t, x.at.String(), []any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0], c.NextEnd(x.at)},
+			[]any{x.recipients, x.prefixes, x.pauses, x.first, x.ends})
+		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
+	}
+	number := c.Stops[1].To
+	is(t, "a number", c.PolicySet(last).Blocks.Contains(number, number.Hash(c.IndexKeyBytes())), true)
+}
