@@ -276,6 +276,7 @@ func TestStrangersAtOnce(t *testing.T) {
 			})
 		}
 		known.Wait()
+		apptest.Sleep(2 * time.Second) // the shortest rule has passed for each of them
 		all.Go(func() { v.spellings("one") })
 		all.Go(func() { v.failures("one") })
 		all.Go(func() { v.pumping("+49151") })
