@@ -93,7 +93,8 @@ func (w *week) scheduleGuesser(from time.Time) {
 // scheduleAttack adds one IP address that asks for a code for one invented mailbox after the other.
 func (w *week) scheduleAttack(from time.Time) {
 	for i := range 170 {
-		who := visitor(Recipient{recipient.Email, fmt.Sprintf("user%03d@%s", i, []string{noMailbox, "mail.example"}[i%2]), "en"}, "shop", attacker)
+		to := fmt.Sprintf("user%03d@%s", i, []string{noMailbox, "mail.example"}[i%2])
+		who := visitor(Recipient{recipient.Email, to, "en"}, "shop", attacker)
 		who.neverEnters = true
 		w.schedule(from.Add(time.Duration(i)*3*time.Second), w.signIn(who, "signup"))
 	}
@@ -111,17 +112,19 @@ func (w *week) scheduleSuppressed(from time.Time) {
 
 // scheduleAdministrators adds administrators who help the impatient person and keep mail from an address that asked for it.
 func (w *week) scheduleAdministrators() {
-	w.scheduleAction(w.timeOn(2, 19*time.Hour), "quota.reset", "called support, ticket 4711", func(ctx context.Context, entry store.AuditEntry) error {
-		person, err := w.Desk.ParsePerson("shop", string(theo.Channel), theo.To, "login", entry.Reason)
-		if err != nil {
+	w.scheduleAction(w.timeOn(2, 19*time.Hour), "quota.reset", "called support, ticket 4711",
+		func(ctx context.Context, entry store.AuditEntry) error {
+			person, err := w.Desk.ParsePerson("shop", string(theo.Channel), theo.To, "login", entry.Reason)
+			if err != nil {
+				return err
+			}
+			return w.Desk.ResetQuota(ctx, person, entry)
+		})
+	w.scheduleAction(w.timeOn(5, 9*time.Hour+30*time.Minute), "suppression.add", "asked for no more mail, ticket 4725",
+		func(ctx context.Context, entry store.AuditEntry) error {
+			_, err := w.Desk.Suppress(ctx, support.SuppressRequest{Channel: string(ines.Channel), To: ines.To, Reason: entry.Reason}, entry)
 			return err
-		}
-		return w.Desk.ResetQuota(ctx, person, entry)
-	})
-	w.scheduleAction(w.timeOn(5, 9*time.Hour+30*time.Minute), "suppression.add", "asked for no more mail, ticket 4725", func(ctx context.Context, entry store.AuditEntry) error {
-		_, err := w.Desk.Suppress(ctx, support.SuppressRequest{Channel: string(ines.Channel), To: ines.To, Reason: entry.Reason}, entry)
-		return err
-	})
+		})
 }
 
 // scheduleAction adds an action of an administrator, with its audit entry.

@@ -70,7 +70,8 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	since := time.Now().Add(-time.Minute)
 	for _, statement := range []string{
 		copySends("logged_at - n * interval '1 s'") + `, generate_series(1, 20000) n`,
-		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 20000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'logged_at', r.logged_at - n * interval '1 s')) s`,
+		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 20000) n,
+			LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'logged_at', r.logged_at - n * interval '1 s')) s`,
 		`ANALYZE sends; ANALYZE refusals`,
 	} {
 		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
