@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/requestid"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -72,7 +73,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 			ask.Site = origin.Hostname() // one of the app's (authenticate)
 		}
 	}
-	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= maxLanguages {
+	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxList {
 		ask.Languages = languages
 	}
 	if err := errors.Join(setClientIP(&ask.Caller, body.ClientIP), setTrust(&ask.Caller, body.Trust)); err != nil {
@@ -85,9 +86,6 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	ask.Key, err = idempotencyKey(c.Request().Header)
 	return ask, err
 }
-
-// maxLanguages bounds what is read of an Accept-Language header, in bytes.
-const maxLanguages = 128
 
 // setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may
 // not name one, since it could evade these rules. Error: *fault.InvalidError.

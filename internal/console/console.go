@@ -65,26 +65,31 @@ type FailingServer struct {
 // Console has the pages and the JSON API. Safe for concurrent use.
 type Console struct {
 	Config
-	layout  *frame.Layout
-	auth    *auth.Auth
-	tail    *tail
-	exports chan struct{} // bounds the exports at once
+	layout     *frame.Layout
+	auth       *auth.Auth
+	streams    chan struct{} // bounds the streams at once
+	beat, life time.Duration // of a stream
+	stopping   context.Context
+	stop       context.CancelFunc
+	exports    chan struct{} // bounds the exports at once
 }
 
-// New makes a console. In the background only the tail runs, while a list is open.
+// New makes a console. Nothing runs in the background.
 func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	l := frame.New(c.Logger)
-	return &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: newTail(c.DB, c.Logger),
+	a := &Console{
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxStreams), beat: tailBeat, life: tailLife,
 		exports: make(chan struct{}, maxExports),
 	}
+	a.stopping, a.stop = context.WithCancel(context.Background())
+	return a
 }
 
 // Stop ends the streams, so that the server's stop does not wait for them.
-func (a *Console) Stop() { a.tail.close() }
+func (a *Console) Stop() { a.stop() }
 
 // routes returns the routes of the pages and of the JSON API (below /v1), without those of records, auth and layout. Paths and answers are
 // a public contract.

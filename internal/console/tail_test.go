@@ -155,7 +155,7 @@ func TestTailStreams(t *testing.T) {
 }
 
 func TestTailEnds(t *testing.T) {
-	_, console, base := served(t)
+	r, console, base := served(t)
 	ends := func(next func() sse, reason string) {
 		t.Helper()
 		e := next()
@@ -166,18 +166,49 @@ func TestTailEnds(t *testing.T) {
 			t.Errorf("%+v, not for %s", e, reason)
 		}
 	}
-	console.tail.beat, console.tail.life = 50*time.Millisecond, 10*time.Second
+	console.beat, console.life = 50*time.Millisecond, 10*time.Second
 	next, _ := listen(t, base, "/v1/admin/tail")
 	for range 3 { // signs of life
 		servertest.Same(t, "event", next().event, "beat")
 	}
-	console.tail.life = 100 * time.Millisecond
+	lost, _ := listen(t, base, "/v1/admin/tail")
+	r.DB.SetFault(func(method string) sqlitetest.Fault {
+		if method == "Sends" {
+			return sqlitetest.Down
+		}
+		return sqlitetest.None
+	})
+	ends(lost, "unavailable")
+	ends(next, "unavailable")
+	_, resp := listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "while the database is away", resp.StatusCode, http.StatusServiceUnavailable)
+	r.DB.SetFault(nil)
+	next, _ = listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "event", next().event, "beat")
+	console.life = 100 * time.Millisecond
 	short, _ := listen(t, base, "/v1/admin/tail")
 	ends(short, "renew")
 	console.Stop()
 	ends(next, "stopping")
-	_, resp := listen(t, base, "/v1/admin/tail")
+	_, resp = listen(t, base, "/v1/admin/tail")
 	servertest.Same(t, "after the stop", resp.StatusCode, http.StatusServiceUnavailable)
+}
+
+// Of more streams than may be open at once, the last is refused; once another has left, the next is let in.
+func TestTailIsBounded(t *testing.T) {
+	_, console, base := served(t)
+	for range maxStreams {
+		console.streams <- struct{}{}
+	}
+	_, resp := listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "one too many", resp.StatusCode, http.StatusServiceUnavailable)
+	<-console.streams
+	_, resp = listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "the last", resp.StatusCode, http.StatusOK)
+	_, another := listen(t, base, "/v1/admin/tail")
+	servertest.Same(t, "one too many again", another.StatusCode, http.StatusServiceUnavailable)
+	_ = resp.Body.Close()
+	servertest.Await(t, "room for the next stream", func() bool { return len(console.streams) == maxStreams-1 })
 }
 
 func TestTailRefuses(t *testing.T) {
@@ -194,7 +225,7 @@ func TestTailRefuses(t *testing.T) {
 // A stream ends with the session that opened it, and prolongs none.
 func TestTailEndsWithTheSession(t *testing.T) {
 	r, console, base := served(t)
-	console.tail.beat = 10 * time.Millisecond
+	console.beat = 10 * time.Millisecond
 	b := r.LoggedIn()
 	cookie := "sendcode-admin=" + b.Cookies["sendcode-admin"].Value
 	stream := func() func() sse {

@@ -21,12 +21,14 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-// advance moves the clock forward. With a negative duration it does nothing.
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(max(d, 0))
-}
+// advance moves the clock forward.
+func (c *clock) advance(d time.Duration) { c.advanceTo(c.Now().Add(d)) }
 
 // advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does nothing.
-func (c *clock) advanceTo(at time.Time) { c.advance(at.Sub(c.Now())) }
+func (c *clock) advanceTo(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.After(c.now) {
+		c.now = at
+	}
+}

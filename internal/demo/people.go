@@ -5,57 +5,70 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"strings"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
 )
 
-// person is a made-up recipient: its address, and the app and the client by which it asks for codes.
-type person struct {
-	channel, to     string
-	locale          string
-	app             string
-	ip              netip.Addr
-	browser         bool // asks from a page, not through a back end
-	neverEnters     bool
-	clumsy, hurried bool // mistypes; asks again too soon
+// Recipient is a made-up person to whom codes are sent.
+type Recipient struct {
+	Channel recipient.Channel
+	To      string // a mailbox of a domain that is reserved for examples (RFC 2606), or a number
+	Locale  string
 }
 
 var (
-	names = strings.Fields("ana ben chen dora emil fatima goran hanna ines jonas " +
-		"kaya li mei noor olga paul qiu rosa sven tomas uma vera wei yara zoe")
-	// Domains are reserved for examples (RFC 2606), weighted by how often they stand here.
-	domains = strings.Fields("mail.example mail.example mail.example mail.example mail.example mail.example mail.example mail.example " +
-		"post.example post.example post.example post.example post.example inbox.example inbox.example inbox.example inbox.example " +
-		"campus.example campus.example campus.example firm.example firm.example " + fullMailbox)
-	phones = []struct {
-		format string
-		span   int
-		locale string
-	}{
-		{"+4915123%06d", 900000, "de"}, {"+4917612%06d", 900000, "de"}, {"+1201555%04d", 9000, "en"}, {"+8613812%06d", 900000, "zh-CN"},
-		{"+8615901%06d", 900000, "zh-CN"}, {"+447400%06d", 900000, "en"}, {"+336123%05d", 90000, "fr"},
-	}
-	locales = []string{"en", "en", "en", "zh-CN", "zh-CN", "de"}
+	names = strings.Fields("ana ben chen dora emil fatima goran hanna ines jonas kaya li.wei maria.diaz noor olga.novak paul qiu rosa.berg sven " +
+		"tomas uma vera wei yara zoe")
+	domains = strings.Fields("mail mail mail mail mail mail post post post inbox inbox inbox campus campus firm")
+	locales = strings.Fields("en en en-GB zh-CN zh-CN de")
+	phones  = map[string]string{"CN": "+8613812%06d", "DE": "+4915123%06d", "FR": "+336123%05d", "GB": "+447400%06d", "US": "+1201555%04d"}
 )
+
+// Invent makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if none is given. n is at most 9,999.
+func Invent(rng *rand.Rand, n int, countries ...string) Recipient {
+	r := Recipient{Channel: recipient.Email, Locale: locales[rng.IntN(len(locales))]}
+	if len(countries) > 0 {
+		r.Channel, r.To = recipient.SMS, fmt.Sprintf(phones[countries[rng.IntN(len(countries))]], n)
+		return r
+	}
+	r.To = fmt.Sprintf("%s.%d@%s.example", names[rng.IntN(len(names))], n, domains[rng.IntN(len(domains))])
+	return r
+}
+
+// person is a recipient with the app and the client by which it asks for codes, and with habits.
+type person struct {
+	Recipient
+	verification.Caller
+	neverEnters, clumsy bool // clumsy: mistypes
+}
 
 // newPeople returns n people, three in ten of them with a phone.
 func newPeople(rng *rand.Rand, n int) (all []person) {
+	oneIn := func(n int) bool { return rng.IntN(n) == 0 }
 	for i := range n {
-		p := person{channel: "email", app: "shop", locale: locales[rng.IntN(len(locales))], ip: randomIP(rng), browser: rng.IntN(2) == 0}
-		if rng.IntN(4) == 0 {
-			p.app = "bank"
-		}
+		p := visitor(Invent(rng, i), "shop", randomIP(rng))
 		switch {
 		case rng.IntN(10) < 3:
-			f := phones[rng.IntN(len(phones))]
-			p.channel, p.to, p.locale = "sms", fmt.Sprintf(f.format, rng.IntN(f.span)+f.span/10), f.locale
-		case rng.IntN(40) == 0:
-			p.to = fmt.Sprintf("%s.%d@%s", names[rng.IntN(len(names))], i, noMailbox)
-		default:
-			p.to = fmt.Sprintf("%s.%d@%s", names[rng.IntN(len(names))], i, domains[rng.IntN(len(domains))])
+			p.Recipient = Invent(rng, 1000+i, "CN", "DE", "FR", "GB", "US")
+		case oneIn(15):
+			p.To = fmt.Sprintf("leo.%d@%s", i, []string{noMailbox, fullMailbox}[i%2])
 		}
-		p.neverEnters, p.clumsy, p.hurried = rng.IntN(14) == 0, rng.IntN(9) == 0, rng.IntN(8) == 0
+		if oneIn(4) {
+			p.App = "bank"
+		}
+		if oneIn(2) {
+			p.Kind = verification.Secret
+		}
+		p.neverEnters, p.clumsy = oneIn(14), oneIn(9)
 		all = append(all, p)
 	}
 	return all
+}
+
+// visitor is a person who asks from a page of an app.
+func visitor(r Recipient, app string, ip netip.Addr) person {
+	return person{Recipient: r, Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}}
 }
 
 // randomIP returns an address of the networks that are reserved for documentation (RFC 5737).
@@ -64,3 +77,5 @@ func randomIP(rng *rand.Rand) netip.Addr {
 	n := nets[rng.IntN(len(nets))]
 	return netip.AddrFrom4([4]byte{n[0], n[1], n[2], byte(1 + rng.IntN(254))})
 }
+
+var attacker = netip.AddrFrom4([4]byte{192, 0, 2, 77})

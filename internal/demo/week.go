@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -69,31 +68,28 @@ type week struct {
 	rng    *rand.Rand
 	begin  time.Time
 	people []person
-	steps  []step // by their instants; of one instant in the order of being added
+	steps  []scheduled // by their instants; of one instant in the order of being added
 	ids    store.IDs
 }
 
-// step is something that happens at an instant.
-type step struct {
+// step is something that happens.
+type step func(ctx context.Context) error
+
+type scheduled struct {
 	at time.Time
-	do func(ctx context.Context) error
+	do step
 }
 
 // schedule adds a step at an instant; what would happen after the week is left out.
-func (w *week) schedule(at time.Time, do func(ctx context.Context) error) {
+func (w *week) schedule(at time.Time, do step) {
 	if at.Before(w.begin.Add(Week)) {
-		i := slices.IndexFunc(w.steps, func(s step) bool { return s.at.After(at) })
-		if i < 0 {
-			i = len(w.steps)
-		}
-		w.steps = slices.Insert(w.steps, i, step{at, do})
+		w.steps = append(w.steps, scheduled{at, do})
+		slices.SortStableFunc(w.steps, func(a, b scheduled) int { return a.at.Compare(b.at) })
 	}
 }
 
 // scheduleAfter schedules a step so long after the present one.
-func (w *week) scheduleAfter(d time.Duration, do func(ctx context.Context) error) {
-	w.schedule(w.Clock.Now().Add(d), do)
-}
+func (w *week) scheduleAfter(d time.Duration, do step) { w.schedule(w.Clock.Now().Add(d), do) }
 
 // timeOn returns an instant of a day of the week, whose days count from 0.
 func (w *week) timeOn(day int, clock time.Duration) time.Time {
@@ -116,26 +112,21 @@ func (w *week) plan() {
 	w.scheduleSuppressed(w.timeOn(5, 9*time.Hour))
 }
 
-// randomTime returns an instant of the week: few are at night, most in the evening, and fewer at the weekend.
+// randomTime returns an instant of the week: few are at night, most in the evening.
 func (w *week) randomTime() time.Time {
 	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
 	for {
 		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(Week))))
-		chance := weights[at.Hour()]
-		if day := at.Weekday(); day == time.Saturday || day == time.Sunday {
-			chance = chance * 2 / 3
-		}
-		if w.rng.IntN(24) < chance {
+		if w.rng.IntN(24) < weights[at.Hour()] {
 			return at
 		}
 	}
 }
 
 func (w *week) randomPurpose(who person) string {
-	switch n := w.rng.IntN(10); {
-	case n < 6:
+	if n := w.rng.IntN(10); n < 6 {
 		return "login"
-	case n < 8 || who.app == "shop":
+	} else if n < 8 || who.App == "shop" {
 		return "signup"
 	}
 	return "payment"
@@ -147,11 +138,8 @@ func (w *week) schedulePace(from time.Time, lasts time.Duration, now pace) {
 }
 
 func (w *week) play(ctx context.Context) error {
-	flushed := w.Clock.Now()
-	for len(w.steps) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	flushed := w.begin
+	for len(w.steps) > 0 && ctx.Err() == nil {
 		next := w.steps[0]
 		w.steps = w.steps[1:]
 		w.Clock.advanceTo(next.at)
@@ -165,28 +153,23 @@ func (w *week) play(ctx context.Context) error {
 	}
 	w.Clock.advanceTo(w.begin.Add(Week))
 	w.Flush(ctx)
-	return nil
-}
-
-func (who person) caller() verification.Caller {
-	kind := verification.Secret
-	if who.browser {
-		kind = verification.Browser
-	}
-	return verification.Caller{App: who.app, Kind: kind, IP: who.ip}
+	return ctx.Err()
 }
 
 // ask asks for a code.
 func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Ask{
-		Caller: who.caller(), Channel: who.channel, To: who.to, Purpose: purpose, Locale: who.locale, Resend: resend,
+		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale, Resend: resend,
 	})
 	return answer, ignoreLockout(err)
 }
 
-func (w *week) check(ctx context.Context, who person, id, typed string) error {
-	_, err := w.Codes.Check(ctx, who.caller(), id, typed)
-	return ignoreLockout(err)
+// enter returns a step: a person types a code.
+func (w *week) enter(who person, id, typed string) step {
+	return func(ctx context.Context) error {
+		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
+		return ignoreLockout(err)
+	}
 }
 
 // ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no failure of the week.
@@ -196,5 +179,3 @@ func ignoreLockout(err error) error {
 	}
 	return err
 }
-
-var attacker = netip.AddrFrom4([4]byte{192, 0, 2, 77})

@@ -39,7 +39,7 @@ var edges = map[string]string{
 	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
 
 	// What a send passes through, from below. No row names a package above it.
-	"internal/message":        "templates",
+	"internal/message":        "templates internal/texts", // its languages are chosen as those of the page
 	"internal/store":          "internal/fault quota internal/recipient",
 	"internal/store/gate":     "quota internal/recipient internal/store",
 	"internal/store/batch":    "internal/store",
@@ -65,7 +65,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "internal/fault internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/fault internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
+	"internal/api":    "internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
@@ -85,7 +85,7 @@ var edges = map[string]string{
 	"internal/config/document": "",
 	"internal/config": "internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
-	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
+	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +

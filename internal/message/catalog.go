@@ -12,6 +12,8 @@ import (
 	texttemplate "text/template"
 
 	"golang.org/x/text/language"
+
+	"sendcode/internal/texts"
 )
 
 // template is the common interface of text/template and html/template.
@@ -25,10 +27,10 @@ type set [partCount]template
 
 // catalog has the checked templates of a kind of messages, by purpose and locale.
 type catalog struct {
-	locales []string // English first, the others sorted
-	matcher language.Matcher
-	sets    map[setKey]set
-	chosen  cache[string, string] // locales by tag
+	locales   []string // English first, the others sorted
+	languages texts.Languages
+	sets      map[setKey]set
+	chosen    cache[string, string] // locales by tag
 }
 
 // newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an override replaces the file of the
@@ -50,7 +52,11 @@ func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
 	}
-	c.matcher = newMatcher(c.locales)
+	var tags []language.Tag
+	for _, l := range c.locales {
+		tags = append(tags, language.Make(l))
+	}
+	c.languages = texts.NewLanguages(tags)
 	return c, nil
 }
 

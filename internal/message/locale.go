@@ -10,45 +10,23 @@ import (
 // fallbackLocale is used for languages without templates. It must exist.
 const fallbackLocale = "en"
 
-// maxLocale bounds how much of a client's header is parsed, in bytes.
-const maxLocale = 256
-
-// matchLocale returns the locale of the catalog that fits a tag or list best by the rules of CLDR, else fallbackLocale: zh, zh-CN and
-// zh-SG give zh-Hans. So does traditional Chinese without templates for zh-Hant, since zh-Hans is closer than English.
+// matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else fallbackLocale.
 func (c *catalog) matchLocale(locale string) string {
 	if len(locale) > maxTag { // a list, of which there are many
-		return c.matchList(locale)
+		i, _, _ := c.languages.Choose(locale)
+		return c.locales[i]
 	}
 	chosen, ok := c.chosen.get(locale)
 	if !ok {
-		chosen = c.matchList(locale)
+		i, _, _ := c.languages.Choose(locale)
+		chosen = c.locales[i] // without a choice the first, which is English
 		c.chosen.put(strings.Clone(locale), chosen, maxChoices)
 	}
 	return chosen
 }
 
-func (c *catalog) matchList(locale string) string {
-	if len(locale) > maxLocale {
-		return fallbackLocale
-	}
-	wanted, _, err := language.ParseAcceptLanguage(locale)
-	if err != nil {
-		return fallbackLocale
-	}
-	_, i, _ := c.matcher.Match(wanted...) // without any match the first, which is English
-	return c.locales[i]
-}
-
 // maxChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and matching one costs a dozen allocations.
 const maxChoices = 1024
-
-func newMatcher(locales []string) language.Matcher {
-	tags := make([]language.Tag, len(locales))
-	for i, l := range locales {
-		tags[i] = language.Make(l)
-	}
-	return language.NewMatcher(tags)
-}
 
 // direction returns in which direction a language's script is written: ltr or rtl.
 func direction(locale string) string {
@@ -79,22 +57,11 @@ func CanonicalTag(text string) (string, bool) {
 // preferredTag returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is
 // invalid. With this tag alone, a message gets the same language as with the list.
 func (c *catalog) preferredTag(list string) string {
-	if list == "" || len(list) > maxLocale {
+	_, tag, _ := c.languages.Choose(list)
+	if tag == language.Und {
 		return ""
 	}
-	wanted, _, err := language.ParseAcceptLanguage(list)
-	if err != nil || len(wanted) == 0 {
-		return ""
-	}
-	chosen := wanted[0]
-	_, best, how := c.matcher.Match(wanted...)
-	for _, tag := range wanted {
-		if _, i, sure := c.matcher.Match(tag); how > language.No && i == best && sure > language.No {
-			chosen = tag
-			break
-		}
-	}
-	return shortenTag(chosen)
+	return shortenTag(tag)
 }
 
 // shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and extensions.

@@ -12,7 +12,7 @@ import (
 // one counts a text of up to 160 bytes as one segment, which is enough to try the limit.
 func one(text string) int { return (len(text) + 159) / 160 }
 
-func texts(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
+func textRenderer(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
 	t.Helper()
 	if limits.Measure == nil {
 		limits.Measure, limits.Segments = one, 1
@@ -25,7 +25,7 @@ func texts(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
 }
 
 func TestTexts(t *testing.T) {
-	r := texts(t, nil, TextLimits{})
+	r := textRenderer(t, nil, TextLimits{})
 	for _, c := range []struct{ locale, language, want string }{
 		{"en", "en", "739154 is your Shop code. It is valid for 9 min. Do not share it with anyone."},
 		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
@@ -46,7 +46,7 @@ func TestTexts(t *testing.T) {
 // The steps that browsers take to read a one-time code (WICG sms-one-time-codes, "parsing"): the last line begins with "@", holds
 // the host up to one space and "#", and the code to the end, with nothing behind it.
 func TestOriginLine(t *testing.T) {
-	r := texts(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
+	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
 		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
 		if err != nil {
@@ -61,7 +61,7 @@ func TestOriginLine(t *testing.T) {
 }
 
 func TestTextsThatDoNotFit(t *testing.T) {
-	r := texts(t, nil, TextLimits{})
+	r := textRenderer(t, nil, TextLimits{})
 	if err := r.CheckLength(Data{App: "Shop"}, "", 10); err != nil {
 		t.Error(err)
 	}
@@ -70,12 +70,12 @@ func TestTextsThatDoNotFit(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	long := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}}" + strings.Repeat(".", 151))}}
-	r = texts(t, long, TextLimits{})
+	r = textRenderer(t, long, TextLimits{})
 	if r.CheckLength(Data{App: "A"}, "", 9) != nil || r.CheckLength(Data{App: "A"}, "", 10) == nil {
 		t.Error("160 do not fit, or 161 do")
 	}
 	limits := TextLimits{Measure: one, Segments: 1, Site: "a.example"}
-	if texts(t, long, limits).CheckLength(Data{App: "A"}, "", 6) == nil || r.CheckLength(Data{App: "A"}, "a.example", 6) == nil {
+	if textRenderer(t, long, limits).CheckLength(Data{App: "A"}, "", 6) == nil || r.CheckLength(Data{App: "A"}, "a.example", 6) == nil {
 		t.Error("the last line is not counted")
 	}
 	got, err := r.Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1}})
@@ -83,7 +83,7 @@ func TestTextsThatDoNotFit(t *testing.T) {
 		t.Errorf("the line of a site that is not in the configuration costs a segment: %q, %v", got.Text, err)
 	}
 	hashed := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}} {{.Hash}}")}}
-	got, err = texts(t, hashed, TextLimits{}).Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
+	got, err = textRenderer(t, hashed, TextLimits{}).Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
 	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
@@ -143,8 +143,8 @@ func TestAnAppsOwnMessages(t *testing.T) {
 	if m := render(t, all, Request{App: "shop", Data: branded}); m.Subject != "All of Shop & Söhne" {
 		t.Errorf("without templates of its own: %q", m.Subject)
 	}
-	texted := texts(t, nil, TextLimits{})
-	ofShop := texts(t, fstest.MapFS{"sms/default/en/text.txt": {Data: []byte("{{.Code}} for {{.App}}")}}, TextLimits{})
+	texted := textRenderer(t, nil, TextLimits{})
+	ofShop := textRenderer(t, fstest.MapFS{"sms/default/en/text.txt": {Data: []byte("{{.Code}} for {{.App}}")}}, TextLimits{})
 	texted.SetApps(map[string]*Texts{"shop": ofShop})
 	for app, want := range map[string]string{"shop": "048213 for Shop", "other": "048213 is your Shop code."} {
 		m, err := texted.Render(Request{App: app, Data: Data{App: "Shop", Code: "048213", Minutes: 10}})

@@ -51,7 +51,7 @@ func (u *Page) handlePost(c echo.Context) error {
 	s := u.loadSession(c)
 	s.Note = note{}
 	p := posted{
-		caller: u.callerOf(c), locale: messageLanguages(c.Request()), channel: u.channelOrFirst(f.Get("channel")),
+		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"), channel: u.channelOrFirst(f.Get("channel")),
 		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 		known: u.loadKnown(c),
 	}

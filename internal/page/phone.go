@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
 )
 
 // country is a country in the list from which people choose where their number belongs.
@@ -91,9 +92,8 @@ func (l *visit) likelyCountry(served []string) string {
 // likelyRegions returns where a reader may be, likeliest first: regions that the languages name, the configured one, then regions that
 // the languages suggest.
 func likelyRegions(r *http.Request, configured string) []string {
-	wanted, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language")) // none where it cannot be read
 	var named, suggested []string
-	for _, tag := range wanted {
+	for _, tag := range texts.Wanted(r.Header.Get("Accept-Language")) {
 		region, sure := tag.Region()
 		switch {
 		case !region.IsCountry():

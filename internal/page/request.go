@@ -5,29 +5,14 @@ import (
 	"net/url"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/text/language"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/texts"
 )
 
-// maxLocale is the longest list of languages that package message reads, in bytes.
-const maxLocale = 256
-
-// wordsFor returns the words of the language that the browser prefers, as they speak of mails. Readers of traditional Chinese get
-// simplified Chinese rather than English.
+// wordsFor returns the words of the language that the browser prefers, as they speak of mails.
 func wordsFor(r *http.Request) words {
 	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
-}
-
-// messageLanguages returns the languages to ask for in a message: the browser's whole list, since templates may have more languages than
-// the page, or the page's language if that list is too long.
-func messageLanguages(r *http.Request) string {
-	header := r.Header.Get("Accept-Language")
-	if _, _, err := language.ParseAcceptLanguage(header); err != nil || header == "" || len(header) > maxLocale {
-		return wordsFor(r)["Lang"]
-	}
-	return header
 }
 
 // fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites from asking: theirs

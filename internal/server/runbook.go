@@ -11,7 +11,7 @@ import (
 var RunbookLines = map[string][]string{
 	"database-away": {"database not writable", "database writable by another replica alone", "start waits", "database unavailable", "sends held",
 		"could not store outcomes; retrying", "could not renew leases", "could not store refusals; retrying", "refusals lost",
-		"could not release idempotency key", "quota shortened for browser", "could not read new rows; retrying", "request failed",
+		"could not release idempotency key", "quota shortened for browser", "request failed",
 		"text message postponed", "could not refund cost", "could not rebuild limiter from database",
 		"export incomplete, or its audit entry not stored",
 		"could not store audit entry of finished action"},

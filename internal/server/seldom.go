@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 )
@@ -21,7 +22,7 @@ type pending struct {
 }
 
 // Add counts an event. If due, the caller should log one line now, for n events since the last line; else none. Keys are a few fixed words,
-// never texts of a request: they are kept forever.
+// never texts of a request: they are kept.
 func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,25 +39,28 @@ func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
+// takeHeld returns how many events were added since the last line, and resets their number. A key without any is forgotten.
+func (s *LogThrottle) takeHeld(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.kept[key]
+	if p.count == 0 {
+		delete(s.kept, key)
+	} else {
+		s.kept[key] = pending{last: p.last}
+	}
+	return p.count
+}
+
 // LimitErrors returns a logger that writes the same ERROR, by its message, error and stack, at most once a second. A line that also stands
 // for others since the one before has their number in "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
-	return slog.New(limitErrors{l.Handler(), &errorLines{kept: map[string]*errorLine{}}})
+	return slog.New(limitErrors{l.Handler(), &LogThrottle{Every: math.MaxInt64}}) // until flushed
 }
 
 type limitErrors struct {
 	slog.Handler
-	lines *errorLines
-}
-
-type errorLines struct {
-	mu   sync.Mutex
-	kept map[string]*errorLine // those of the last second
-}
-
-type errorLine struct {
-	more int // not written yet
-	last func(more int)
+	lines *LogThrottle // with the errors of the last second
 }
 
 // Handle implements slog.Handler.
@@ -71,41 +75,21 @@ func (h limitErrors) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	if h.lines.add(key, func(more int) {
+	if _, due := h.lines.Add(key, time.Now()); !due {
+		return nil
+	}
+	time.AfterFunc(time.Second, func() { h.flush(context.WithoutCancel(ctx), key, r.Clone()) })
+	return h.Handler.Handle(ctx, r)
+}
+
+// flush writes one line like r for those that were held back, and again after a second.
+func (h limitErrors) flush(ctx context.Context, key string, r slog.Record) {
+	if held := h.lines.takeHeld(key); held > 0 {
+		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })
 		again := r.Clone()
-		again.AddAttrs(slog.Int("repeated", more))
-		_ = h.Handler.Handle(context.WithoutCancel(ctx), again)
-	}) {
-		return h.Handler.Handle(ctx, r)
-	}
-	return nil
-}
-
-// add returns true if the line is to be written now; else write is called within a second, for this line or a later one.
-func (l *errorLines) add(key string, write func(more int)) (now bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if line := l.kept[key]; line != nil {
-		line.more, line.last = line.more+1, write
-		return false
-	}
-	l.kept[key] = &errorLine{}
-	time.AfterFunc(time.Second, func() { l.flush(key) })
-	return true
-}
-
-func (l *errorLines) flush(key string) {
-	l.mu.Lock()
-	line := *l.kept[key]
-	if line.more == 0 {
-		delete(l.kept, key)
-	} else {
-		l.kept[key] = &errorLine{}
-		time.AfterFunc(time.Second, func() { l.flush(key) })
-	}
-	l.mu.Unlock()
-	if line.more > 0 {
-		line.last(line.more)
+		again.Time = time.Now()
+		again.AddAttrs(slog.Int("repeated", held))
+		_ = h.Handler.Handle(ctx, again)
 	}
 }
 

@@ -157,7 +157,7 @@ type Filter struct {
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this mark (keyset paging)
 	After     *Mark     // rows newer than this mark: those nearest to it, but returned newest first
-	Limit     int       // 1 to 200
+	Limit     int       // 1 to 200; of the console's stream 500
 }
 
 // MaxBacklog bounds how many sends a Backlog counts, over all channels.

@@ -69,11 +69,37 @@ var PageLanguages = sync.OnceValue(func() (all []Words) {
 })
 
 // ConsoleLanguages returns the languages that have texts for the console, English first.
-var ConsoleLanguages = sync.OnceValue(func() []Words { return languagesWith(Console) })
+func ConsoleLanguages() []Words { return console().all }
 
-// languagesWith returns the languages that have a section, English first.
-func languagesWith(section string) []Words {
-	return slices.DeleteFunc(slices.Clone(PageLanguages()), func(w Words) bool { return w.sections[section] == nil })
+// offered are the languages of one section, English first.
+type offered struct {
+	all []Words
+	Languages
+}
+
+var (
+	page    = sync.OnceValue(func() offered { return languagesWith(Page) })
+	console = sync.OnceValue(func() offered { return languagesWith(Console) })
+	replies = sync.OnceValue(func() offered { return languagesWith(Replies) })
+)
+
+func languagesWith(section string) (o offered) {
+	var tags []language.Tag
+	for _, w := range PageLanguages() {
+		if w.sections[section] != nil {
+			o.all, tags = append(o.all, w), append(tags, w.tag)
+		}
+	}
+	o.Languages = NewLanguages(tags)
+	return o
+}
+
+// choose returns the language for a list of tags, or otherwise if there is none.
+func (o offered) choose(list string, otherwise Words) Words {
+	if i, _, ok := o.Choose(list); ok {
+		return o.all[i]
+	}
+	return otherwise
 }
 
 func parseFile(tag language.Tag, file []byte) (Words, error) {
@@ -94,11 +120,8 @@ func PluralForm(tag language.Tag, n int) string {
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// ForConsole returns the console's language for an Accept-Language header; English if the console has none of its languages. Only base
-// languages are compared, so that readers of traditional Chinese get simplified Chinese.
-func ForConsole(header string) Words {
-	return matchBaseLanguage(ConsoleLanguages(), header, ConsoleLanguages()[0])
-}
+// ForConsole returns the console's language for an Accept-Language list; English if the console has none of its languages.
+func ForConsole(list string) Words { return console().choose(list, ConsoleLanguages()[0]) }
 
 // ByTag returns the console's language with this tag, as Lang returns it; false if there is none.
 func ByTag(tag string) (Words, bool) {
@@ -109,40 +132,11 @@ func ByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// ForReply returns the language of replies for a list of languages, chosen as in ForConsole. If replies have none of them, it returns
-// otherwise.
-func ForReply(locales string, otherwise Words) Words {
-	return matchBaseLanguage(replyLanguages(), locales, otherwise)
-}
+// ForReply returns the language of replies for a list of languages. If replies have none of them, it returns otherwise.
+func ForReply(list string, otherwise Words) Words { return replies().choose(list, otherwise) }
 
-var replyLanguages = sync.OnceValue(func() []Words { return languagesWith(Replies) })
-
-// ForPage returns the page's language for a list of languages, chosen as in ForConsole; English if the page has none of them.
-func ForPage(locales string) Words {
-	return matchBaseLanguage(PageLanguages(), locales, PageLanguages()[0])
-}
-
-// maxLocales bounds what is read of a list of languages, in bytes: one of 16 KiB takes milliseconds.
-const maxLocales = 500
-
-func matchBaseLanguage(all []Words, locales string, otherwise Words) Words {
-	if len(locales) > maxLocales {
-		return otherwise
-	}
-	wanted, _, err := language.ParseAcceptLanguage(locales)
-	if err != nil {
-		return otherwise
-	}
-	for _, tag := range wanted {
-		base, _ := tag.Base()
-		for _, w := range all {
-			if own, _ := w.tag.Base(); own == base {
-				return w
-			}
-		}
-	}
-	return otherwise
-}
+// ForPage returns the page's language for a list of languages; English if the page has none of them.
+func ForPage(list string) Words { return page().choose(list, PageLanguages()[0]) }
 
 // Problem returns the title of a problem of the API, and its detail: that of the reason, or of the slug if the reason is empty or has none.
 // They show "{name}" where the problem's member goes. Both are empty in English.

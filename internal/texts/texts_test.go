@@ -114,7 +114,7 @@ func TestLanguageOfReaders(t *testing.T) {
 		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "de, en;q=0.5": {"en", "en"}, "fr": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
 		"zh-TW": {"zh-Hans", "zh-Hans"}, "es-MX": {"en", "es"}, "ar;q=0.5, en;q=0.1": {"en", "ar"},
 		"zh" + strings.Repeat(",ak", 165): {"zh-Hans", "zh-Hans"}, "es" + strings.Repeat(",ak", 5000): {"en", "zh-Hans"},
-		"*": {"en", "zh-Hans"},
+		"*": {"en", "zh-Hans"}, "zh-TW, en;q=0.5": {"zh-Hans", "zh-Hans"},
 	} {
 		if got := ForConsole(header).Lang(); got != want[0] {
 			t.Errorf("%q: %s, want %s", header, got, want[0])

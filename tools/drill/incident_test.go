@@ -1,10 +1,10 @@
 package drill
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"sendcode/internal/demo"
 	"sendcode/internal/recipient"
 )
 
@@ -64,13 +64,13 @@ func (i *incident) moved(by time.Duration) {
 // newIncident invents a person.
 func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	r := rand.New(rand.NewPCG(seed.Uint64(), seed.Uint64()))
-	i := &incident{kind: k, rand: r, channel: recipient.Email, app: pick(r, apps...), locale: pick(r, "en", "de", "zh-CN", "en-GB"),
-		known: map[string]fact{}}
-	i.to = fmt.Sprintf("%s.%s%d@%s", pick(r, "ana", "bo", "li.wei", "maria", "tom"), pick(r, "berg", "chen", "diaz", "novak"), n,
-		pick(r, "gmail.com", "qq.com", "example.com", "firma.example"))
+	i := &incident{kind: k, rand: r, app: pick(r, apps...), known: map[string]fact{}}
+	var countries []string
 	if k.sms {
-		i.channel, i.to = recipient.SMS, fmt.Sprintf("+49151%04d%04d", r.IntN(10000), n)
+		countries = []string{"DE"}
 	}
+	who := demo.Invent(r, n, countries...)
+	i.channel, i.to, i.locale = who.Channel, who.To, who.Locale
 	i.knowsWord("app", i.app)
 	return i
 }

@@ -60,6 +60,36 @@ func TestPostgresRareFilters(t *testing.T) {
 	}
 }
 
+// A look of the console's stream, each second, touches few pages of a month of many rows, whatever its filters: it reads the rows since an
+// instant.
+func TestPostgresRowsSinceAnInstant(t *testing.T) {
+	db := openTest(t, newDatabase(t), serverClock)
+	f := storetest.NewFixture(db)
+	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.To = "a•••@example.com" }))
+	storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(4, func(s *store.Send) { s.BlockedBy = "minute" })}))
+	since := time.Now().Add(-time.Minute)
+	for _, statement := range []string{
+		copySends("logged_at - n * interval '1 s'") + `, generate_series(1, 20000) n`,
+		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 20000) n,
+			LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'logged_at', r.logged_at - n * interval '1 s')) s`,
+		`ANALYZE sends; ANALYZE refusals`,
+	} {
+		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
+	}
+	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
+	defer conn.Release()
+	for name, filter := range map[string]store.Filter{
+		"all": {}, "app": {App: "shop"}, "no such purpose": {Purpose: "none"}, "channel": {Channel: "email"}, "domain": {Domain: "example.com"},
+		"rule": {BlockedBy: "minute"},
+	} {
+		filter.From, filter.Limit = since, 500
+		query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
+		if pages := genericPages(t, conn, query, args); pages > 600 {
+			t.Errorf("%s: %d pages", name, pages)
+		}
+	}
+}
+
 // genericPages is how many pages a query touches by the plan that is made for all values.
 func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.Args) int {
 	t.Helper()
