@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -25,8 +26,9 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches lockouts that the database reported, for a few seconds. So repeated requests during a lockout are refused before the
-// limiter counts them: else each would use the recipient's quota, which other callers need, until the database refuses it.
+// lockouts caches lockouts that the database reported, until they end. So repeated requests during a lockout are refused before the limiter
+// counts them: else each would use the recipient's quota, which other callers need, until the database refuses it. One that was reported
+// some seconds ago is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]knownLockout
@@ -54,16 +56,26 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	}
 }
 
-// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended.
-func (l *lockouts) find(key lockoutKey, now time.Time) time.Duration {
+// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old says that it was reported too long ago,
+// and that the caller reads it again; others believe it meanwhile.
+func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.known[key]
-	if now.Sub(k.reported) >= lockoutRemembered || !now.Before(k.ends) {
+	if !now.Before(k.ends) {
 		delete(l.known, key)
-		return 0
+		return 0, false
 	}
-	return k.ends.Sub(now)
+	if old = now.Sub(k.reported) >= lockoutRemembered; old {
+		l.known[key] = knownLockout{k.ends, now}
+	}
+	return k.ends.Sub(now), old
+}
+
+func (l *lockouts) forget(key lockoutKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, key)
 }
 
 func (a asked) lockoutKey(class store.Class) lockoutKey {
@@ -71,12 +83,27 @@ func (a asked) lockoutKey(class store.Class) lockoutKey {
 }
 
 // cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 if a resend
-// names a verification of another class: only the database knows whether that code or a new one will be sent.
-func (s *Service) cachedLockout(a asked) time.Duration {
+// names a verification of another class: only the database knows whether that code or a new one will be sent. Errors: those of the
+// database, where the lockout has to be read again.
+func (s *Service) cachedLockout(ctx context.Context, a asked) (time.Duration, error) {
 	if a.join != "" && a.joinClass != a.class {
-		return 0
+		return 0, nil
 	}
-	return s.lockouts.find(a.lockoutKey(a.class), s.Now())
+	key := a.lockoutKey(a.class)
+	left, old := s.lockouts.find(key, s.Now())
+	if !old {
+		return left, nil
+	}
+	out, err := s.Store.LockedOut(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient, Class: key.class})
+	if err != nil {
+		return 0, err
+	}
+	if out.Wait <= 0 {
+		s.lockouts.forget(key)
+	} else {
+		s.lockouts.remember(key, out.Wait, s.Now())
+	}
+	return out.Wait, nil
 }
 
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
@@ -89,9 +116,7 @@ func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
 
 // ForgetLockouts drops the cached lockouts of a recipient, after a reset.
 func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
-	s.lockouts.mu.Lock()
-	defer s.lockouts.mu.Unlock()
 	for _, class := range store.Classes {
-		delete(s.lockouts.known, lockoutKey{app, ch, h, class})
+		s.lockouts.forget(lockoutKey{app, ch, h, class})
 	}
 }

@@ -1,6 +1,7 @@
 package verification_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -246,6 +247,36 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 			r.Guess(vtest.BackEnd, 5, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
 		r.Want("locked out", told(), "[ unknown]")
+	})
+}
+
+// Strangers who are locked out take no place of the recipient, however long they go on: when the lockout has to be read again, it is read
+// before the limiter counts. After a reset by another process they get in within seconds.
+func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
+	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+		stranger := byBrowser(vtest.Ana)
+		for range 4 {
+			r.Guess(vtest.Browser, 5, r.Send(stranger).View.ID)
+		}
+		r.WantLockedOut(stranger)
+		takes := 0
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Take" {
+				takes++
+			}
+			return do()
+		})
+		for range 20 {
+			r.Sleep(verification.LockoutRemembered / 3)
+			r.WantLockedOut(stranger)
+		}
+		r.Want("places taken", takes, 0)
+		other := r.Replica(r.MailServer)
+		r.NoError(other.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.WantLockedOut(stranger)
+		r.Sleep(verification.LockoutRemembered)
+		r.Send(stranger)
+		r.Send(stranger)
 	})
 }
 

@@ -104,7 +104,10 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 // gates decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
 // about the recipient. A hold is shown as one of the rules.
 func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
-	lockout := s.cachedLockout(a)
+	lockout, err := s.cachedLockout(ctx, a)
+	if err != nil {
+		return &Answer{}, err
+	}
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil { // an error goes to peek, which reports it
 		return nil, nil
 	}

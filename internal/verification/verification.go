@@ -34,6 +34,7 @@ type Store interface {
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
+	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
