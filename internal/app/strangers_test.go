@@ -304,12 +304,12 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", secret: true, known: true, others: true, abroad: true, sms: true,
-		file: roomy + "]}" + carrier, tick: time.Second, waits: 10 * time.Minute, apart: true,
-		price: "{n} text messages in a code's life to numbers for which the carrier has no route, where its code for that is `temporary`",
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true,
+		file: roomy + "]}" + carrier, tick: time.Second, free: true,
+		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
-				w.send(nth(w.spent), w.other(10*w.spent+9), "")
+				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
 			}
 		},
 	},

@@ -59,6 +59,8 @@ type Error struct {
 	Hold time.Duration
 	// BadNumber says that the carrier's code is about the number, which gets no text messages; for mails see NoMailbox.
 	BadNumber bool
+	// PerNumber says of a carrier's Temporary answer that it may be about this number alone, as one without a route, and not about our account.
+	PerNumber bool
 	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
 	Err error
 }

@@ -157,6 +157,75 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	}
 }
 
+// noRoute is a temporary failure that may be about the message's number alone.
+var noRoute = &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 200, PerNumber: true}
+
+// What may be about one number sets no carrier aside: neither by one prefix, however often and between which successes, nor by messages
+// for strangers, who choose their numbers. Numbers of as many prefixes as set a carrier aside do, and what is said of the account does at
+// once. Each prefix counts again after a minute.
+func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
+	by := func(fail *Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
+		return func(c *scripted, all *Carriers) {
+			c.fail = fail
+			_, _ = all.Send(t.Context(), Message{To: prefix + "5550123", Prefix: prefix, Stranger: stranger})
+		}
+	}
+	type step = func(*scripted, *Carriers)
+	prefix := func(n int) string { return "+49" + strconv.Itoa(150+n) }
+	own := func(n int, fail *Error, stranger bool) (all []step) {
+		for i := range n {
+			all = append(all, by(fail, prefix(i), stranger))
+		}
+		return all
+	}
+	minute := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
+	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
+	account := by(&Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 402}, prefix(0), true)
+	for name, c := range map[string]struct {
+		steps []step
+		up    bool
+	}{
+		"one prefix":                    {slices.Repeat([]step{failed}, 50), true},
+		"one prefix, between successes": {slices.Repeat([]step{failed, sent}, 25), true},
+		"fewer prefixes":                {own(delivery.FaultsInRow-1, noRoute, false), true},
+		"prefixes":                      {own(delivery.FaultsInRow, noRoute, false), false},
+		"strangers' prefixes":           {own(50, noRoute, true), true},
+		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsInRow), false},
+		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
+		"one prefix, later":             {slices.Repeat([]step{failed, minute}, delivery.FaultsInRow+1), true},
+		"two prefixes, a minute apart":  {slices.Concat(own(2, noRoute, false), []step{minute}, own(2, noRoute, false)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				only := &scripted{name: "only"}
+				all := NewCarriers([]Route{{Carrier: only}}, Options{})
+				for _, do := range c.steps {
+					do(only, all)
+				}
+				if h := all.Health()[0]; h.Up != c.up {
+					t.Errorf("%+v, want up %v", h, c.up)
+				}
+			})
+		})
+	}
+}
+
+// Of the prefixes that failed a bounded number is kept.
+func TestPrefixesThatFailedAreBounded(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		only := &scripted{name: "only"}
+		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		for n := range 10 * maxRemembered {
+			for _, only.fail = range []*Error{noRoute, nil, nil} {
+				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
+			}
+		}
+		if kept := len(all.routes[0].failed); kept != maxRemembered || !all.Health()[0].Up {
+			t.Errorf("%d prefixes are kept, want %d; %+v", kept, maxRemembered, all.Health())
+		}
+	})
+}
+
 // The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
