@@ -294,8 +294,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives", secret: true, known: true, others: true, abroad: true,
-		file: roomy + "]}", waits: 10 * time.Minute, apart: true, price: "more sends than the mail server takes in a code's life, {n} here, from many networks; `breaker` bounds them",
+		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
+		file: roomy + "]}", waits: 10 * time.Minute, apart: true, left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {

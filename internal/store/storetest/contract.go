@@ -18,7 +18,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
 	"claim":   {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
-	"flight":  {finish, endTogether, postponeAndTakeOver, firstToExpire, takeOverExpired, refundsAreLeased, takenOnce},
+	"flight":  {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverExpired, refundsAreLeased, takenOnce},
 	"refused": {refusalsAddUp, manyRefusals},
 	"read": {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections, readFailedSends, heavyRecipients,
 		hostileTexts, codeStates},
