@@ -200,16 +200,22 @@ func (c *Carriers) routeByName(name string) *route {
 	return &route{}
 }
 
-// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait.
-func (c *Carriers) Suspended() bool {
+// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait; lasts: whether for some numbers no carrier
+// would even try a message now.
+func (c *Carriers) Suspended() (suspended, lasts bool) {
+	suspended = c.noneFor(func(r *route) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.noneFor(func(r *route) bool { return r.breaker.Admits() > 0 })
+}
+
+// noneFor reports whether for some numbers none of the carriers that take them is usable.
+func (c *Carriers) noneFor(usable func(*route) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
 		if len(prefixes) == 0 {
 			prefixes = []string{""}
 		}
 		for _, prefix := range prefixes { // as the shortest number that begins with it
-			inUse := func(other *route) bool { return other.acceptsNumber(prefix) && other.breaker.Health().Up }
-			if !slices.ContainsFunc(c.routes, inUse) {
+			if !slices.ContainsFunc(c.routes, func(other *route) bool { return other.acceptsNumber(prefix) && usable(other) }) {
 				return true
 			}
 		}

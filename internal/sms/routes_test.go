@@ -2,6 +2,7 @@ package sms
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -122,10 +123,41 @@ func TestSuspended(t *testing.T) {
 				report(failing(delivery.Temporary))
 			}
 		}
-		if got := all.Suspended(); got != c.want {
-			t.Errorf("%s: suspended %v", name, got)
+		if got, lasts := all.Suspended(); got != c.want || lasts != c.want {
+			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, lasts)
 		}
 	}
+}
+
+// A suspension lasts until a message would be tried again, for all numbers.
+func TestHowLongASuspensionLasts(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}}, {Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
+		suspend := func(n int) {
+			for range delivery.FaultsInRow {
+				report, _ := all.routes[n].breaker.Allow()
+				report(failing(delivery.Temporary))
+			}
+		}
+		want := func(when string, want string) {
+			t.Helper()
+			suspended, lasts := all.Suspended()
+			servertest.Same(t, when, fmt.Sprint(suspended, lasts), want)
+		}
+		want("at first", "false false")
+		suspend(0)
+		want("one", "true true")
+		time.Sleep(delivery.RestFor + time.Millisecond)
+		want("one, after its end", "true false")
+		suspend(1)
+		want("and two", "true true")
+		time.Sleep(delivery.RestFor + time.Millisecond)
+		want("both, after their end", "true false")
+		report, _ := all.routes[0].breaker.Allow()
+		want("while one is tried", "true true")
+		report(nil)
+		want("one works", "true false")
+	})
 }
 
 // A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else, and neither does one that

@@ -36,7 +36,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
 	"watch":      {watchPauses, watchJudgesByClass, watchCounts, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
-	"observe":    {backlog, observed},
+	"observe":    {backlog, waiting, observed},
 	"turn":       {leaseOfOneReplica},
 	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
 	"end":        {callsAfterCancelAndClose},
