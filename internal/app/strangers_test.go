@@ -72,7 +72,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
-		left: "who is attacked has the reserve and no more: after {n} sends of strangers one code an hour, two a day",
+		left: "the reserve: after {n} sends of strangers to the recipient one code an hour, two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
 				a := w.send(nth(w.spent), w.person(), "")
@@ -174,7 +174,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true, known: true, file: roomy + "]}",
-		price: "{n} wrong codes, 20 a day, while nobody enters a right one",
+		price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
 				w.guess(nth(d), w.person(), 100)
