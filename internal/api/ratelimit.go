@@ -11,7 +11,13 @@ import (
 
 // quotaProblem returns the 429 of a refused send, with the wait and the rules' states.
 func quotaProblem(a verification.Answer) *server.Problem {
-	return refusalProblem(a.Quota, "code can be sent in")
+	p := refusalProblem(a.Quota, "code can be sent in")
+	if worst, _ := a.Quota.Blocking(); worst.Scope == quota.Backoff {
+		p.Variant = string(quota.Backoff)
+		p.Detail = "The rule " + worst.Name + " has no place left: codes to this recipient fail at the moment for a reason of ours, and nothing is wrong with " +
+			"the address or number. The next code can be sent in " + server.InWords(quotahttp.RetryAfterSeconds(a.Quota)) + "."
+	}
+	return p
 }
 
 // refusalProblem returns the 429 of a decision. Its detail ends with next and the wait: "the next code can be sent in 42 s".

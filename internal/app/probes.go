@@ -8,8 +8,10 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
+	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -32,9 +34,9 @@ func (a *App) addProbes() {
 		return nil
 	})
 	checks := []server.Check{a.database.Writable, a.database.Slow, a.keyCheck.Complete, limiter,
-		func(context.Context) *server.Reason { return mailServersReason(a.servers.Health()) }}
+		a.checkMailServers()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		checks = append(checks, func(context.Context) *server.Reason { return carriersReason(carriers.Suspended()) })
+		checks = append(checks, a.checkCarriers(carriers))
 	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
@@ -80,17 +82,54 @@ func redisReason(err error) *server.Reason {
 		Text: "Redis does not answer or can't write: the database decides for recipients, each process for other rules.", Err: err}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended.
-func mailServersReason(all []delivery.Health) *server.Reason {
-	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) {
+// checkMailServers returns the check of mailServersReason.
+func (a *App) checkMailServers() server.Check {
+	waits := a.anyWaits(recipient.Email)
+	return func(ctx context.Context) *server.Reason {
+		return mailServersReason(a.servers.Health(), a.servers.Admits(), func() bool { return waits(ctx) })
+	}
+}
+
+// checkCarriers returns the check of carriersReason.
+func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
+	waits := a.anyWaits(recipient.SMS)
+	return func(ctx context.Context) *server.Reason {
+		suspended, lasts := carriers.Suspended()
+		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
+	}
+}
+
+// anyWaits returns a function that reports whether a message of a channel waits for its next attempt, as of at most a second ago. While the
+// database does not say, one may.
+func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
+	recent := server.Recent{Check: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		waits, err := a.db.AnyWaits(ctx, ch)
+		if err == nil && waits {
+			err = errWaits
+		}
+		return err
+	}}
+	return func(ctx context.Context) bool { return recent.Get(ctx) != nil }
+}
+
+var errWaits = errors.New("app: a message waits for its next attempt")
+
+// mailServersReason returns a reason if all mail servers are suspended and would try no mail now, or mails wait. A replica without a mail to
+// send does not learn that a server is back: once the next mail would be tried, nothing is known against it. admits is how many mails would be
+// tried; waits reports whether any waits, and is called only if it matters.
+func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.Reason {
+	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
 	}
 	return &server.Reason{Word: "mail_servers_suspended", Text: "All mail servers are suspended after failures: mails wait.", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended.
-func carriersReason(suspended bool) *server.Reason {
-	if !suspended {
+// carriersReason returns a reason if all carriers of some numbers are suspended and would try no message now, or text messages wait; see
+// mailServersReason.
+func carriersReason(suspended, lasts bool, waits func() bool) *server.Reason {
+	if !suspended || !lasts && !waits() {
 		return nil
 	}
 	return &server.Reason{Word: "carriers_suspended",

@@ -97,6 +97,7 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 func TestReasonsOfOtherParts(t *testing.T) {
 	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"}, delivery.Health{Server: "192.0.2.2:25", Up: true}
 	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
+	waits, none := func() bool { return true }, func() bool { return false }
 	for _, c := range []struct {
 		reason *server.Reason
 		word   string
@@ -105,11 +106,16 @@ func TestReasonsOfOtherParts(t *testing.T) {
 		{redisReason(dial), "limiter_unreachable"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
-		{mailServersReason([]delivery.Health{server2}), ""},
-		{mailServersReason([]delivery.Health{server1, server2}), ""},
-		{mailServersReason([]delivery.Health{server1, server1}), "mail_servers_suspended"},
-		{carriersReason(false), ""},
-		{carriersReason(true), "carriers_suspended"},
+		{mailServersReason([]delivery.Health{server2}, 0, waits), ""},
+		{mailServersReason([]delivery.Health{server1, server2}, 0, waits), ""},
+		{mailServersReason([]delivery.Health{server1, server1}, 0, waits), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 0, none), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 1, waits), "mail_servers_suspended"},
+		{mailServersReason([]delivery.Health{server1, server1}, 1, none), ""},
+		{carriersReason(false, false, waits), ""},
+		{carriersReason(true, true, none), "carriers_suspended"},
+		{carriersReason(true, false, waits), "carriers_suspended"},
+		{carriersReason(true, false, none), ""},
 	} {
 		servertest.Same(t, "the word", word(c.reason), c.word)
 		documented(t, c.word)

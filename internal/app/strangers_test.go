@@ -74,7 +74,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
-		left: "who is attacked has the reserve and no more: after {n} sends of strangers one code an hour, two a day",
+		left: "the reserve: after {n} sends of strangers to the recipient one code an hour, two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
 				a := w.send(nth(w.spent), w.person(), "")
@@ -176,7 +176,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true, known: true, file: roomy + "]}",
-		price: "{n} wrong codes, 20 a day, while nobody enters a right one",
+		price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
 				w.guess(nth(d), w.person(), 100)
@@ -296,8 +296,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives", secret: true, known: true, others: true, abroad: true,
-		file: roomy + "]}", waits: 10 * time.Minute, apart: true, price: "more sends than the mail server takes in a code's life, {n} here, from many networks; `breaker` bounds them",
+		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
+		file: roomy + "]}", waits: 10 * time.Minute, apart: true, left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {
@@ -306,12 +306,12 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", secret: true, known: true, others: true, abroad: true, sms: true,
-		file: roomy + "]}" + carrier, tick: time.Second, waits: 10 * time.Minute, apart: true,
-		price: "{n} text messages in a code's life to numbers for which the carrier has no route, where its code for that is `temporary`",
+		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true,
+		file: roomy + "]}" + carrier, tick: time.Second, free: true,
+		left: "a temporary answer that may be about the number is not held against the carrier for strangers; {n} numbers without a route, of 20 prefixes, were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
-				w.send(nth(w.spent), w.other(10*w.spent+9), "")
+				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
 			}
 		},
 	},

@@ -113,7 +113,7 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 		a.Register(w.e)
 		for _, app := range []string{"shop", "other"} {
 			first := w.send(caller{app: app, kind: "public", ip: home}, w.person(), "")
-			checked := w.check(caller{app: app, kind: "public", ip: home}, first.ID, w.newestCode())
+			checked := w.check(caller{app: app, kind: "public", ip: home}, first.ID, w.newestCode(w.person()))
 			if w.tokens[app] = checked.Known; !checked.Valid || checked.Known == "" {
 				t.Fatalf("no known browser: %+v, %+v", first, checked)
 			}
@@ -145,7 +145,7 @@ func (rigCarrier) Name() string { return "fake" }
 
 func (c rigCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}
+		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
 	var fail *sms.Error
@@ -243,13 +243,19 @@ func (w *world) check(c caller, id, code string) reply {
 	return w.do(c, http.MethodPost, "/v1/verifications/"+id+"/check", "", body)
 }
 
-// newestCode is the code of the message that was sent last.
-func (w *world) newestCode() string {
-	if !w.row.sms {
-		return w.LastCode()
+// newestCode is the code of the message that was sent last to a recipient.
+func (w *world) newestCode(to string) (newest string) {
+	for _, m := range w.Carrier.Accepted() {
+		if m.To == to {
+			newest = m.Code
+		}
 	}
-	all := w.Carrier.Accepted()
-	return all[len(all)-1].Code
+	for _, m := range w.MailServer.Attempts() {
+		if m.To == to {
+			newest = vtest.CodeIn(m)
+		}
+	}
+	return newest
 }
 
 // refusedBy names what refused: the problem, and the scope of the rule, or the reason of the failure; "" if the send was accepted by the
@@ -292,13 +298,14 @@ func (w *world) refusalOf(c caller) string {
 		c.token = w.tokens[c.app]
 	}
 	sent := w.send(c, w.person(), w.row.key)
-	if w.row.waits > 0 {
-		w.Sleep(w.row.waits)
+	by := w.refusedBy(sent)
+	for began := time.Now(); store.Status(by).InFlight() && time.Since(began) < w.row.waits; by = w.refusedBy(sent) {
+		w.Sleep(10 * time.Second)
 	}
-	if by := w.refusedBy(sent); by != "" {
+	if by != "" {
 		return by
 	}
-	checked := w.check(c, sent.ID, w.newestCode())
+	checked := w.check(c, sent.ID, w.newestCode(w.person()))
 	if by := checked.slug(); by != "" {
 		return by
 	}
@@ -333,7 +340,7 @@ func (w *world) guess(c caller, to string, n int) (compared int) {
 		if by := w.refusedBy(own); by != "" {
 			return compared
 		}
-		wrong := w.WrongCode(w.newestCode())
+		wrong := w.WrongCode(w.newestCode(to))
 		for range verification.MaxAttempts {
 			if compared == n {
 				return compared

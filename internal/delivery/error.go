@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +56,10 @@ type Error struct {
 	RetryAfter time.Duration
 	// Hold is how long the carrier takes no messages for this recipient; 0: it did not say that.
 	Hold time.Duration
-	// BadNumber says that the carrier's code is about the number, which gets no text messages; for mails see NoMailbox.
+	// BadNumber says that the carrier's code is about the number, which gets no text messages; for mails see BadAddress.
 	BadNumber bool
+	// PerNumber says of a carrier's Temporary answer that it may be about this number alone, as one without a route, and not about our account.
+	PerNumber bool
 	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
 	Err error
 }
@@ -91,22 +92,6 @@ func FormatReply(status int, code string) string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
-
-// NoMailbox reports whether the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
-// about the destination (RFC 3463 section 3.2, RFC 7505), heard once the recipient had been named. 5.1.7 to 5.1.9 are about
-// the sender or a relay, 5.7.x is policy. A bare 550 is no such word: RFC 5321 section 4.2.3 has it for policy as well.
-func (e *Error) NoMailbox() bool {
-	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot}, e.Stage) {
-		return false
-	}
-	return IsNoMailboxCode(e.Code)
-}
-
-// IsNoMailboxCode reports whether an enhanced status code says that there is no such mailbox; see [Error.NoMailbox].
-func IsNoMailboxCode(enhanced string) bool {
-	detail, about := strings.CutPrefix(enhanced, "5.1.")
-	return about && !slices.Contains([]string{"7", "8", "9"}, detail)
-}
 
 // Problem is a cause in our own words, so it is known to hold nothing private.
 type Problem string

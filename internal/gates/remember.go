@@ -111,7 +111,7 @@ func (g *Gates) readRows(ctx context.Context, s policy.Subject, look gate.Look, 
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 			defer cancel()
 			slots := g.rows.others
-			if s.Class == store.UnknownBrowser {
+			if s.Class.IsStranger() {
 				slots = g.rows.strangers
 			}
 			select {

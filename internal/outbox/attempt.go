@@ -164,7 +164,7 @@ func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Er
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
-		out.Reason, out.BadAddress = cmp.Or(fail.Reason, store.ReasonRejected), fail.BadNumber || fail.NoMailbox()
+		out.Reason, out.BadAddress = cmp.Or(fail.Reason, store.ReasonRejected), fail.BadAddress()
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)

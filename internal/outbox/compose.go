@@ -96,7 +96,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 	}
 	m := sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStranger(w.Verification.Class, quota.Global), Segments: text.Segments,
-		To: to.Address(), Country: to.Country(), Text: text.Text,
+		To: to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language, Life: left,
 	}
 	return func(ctx context.Context) (delivery.Receipt, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}

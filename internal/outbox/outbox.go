@@ -30,8 +30,8 @@ type Store interface {
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
-	TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	Refunded(ctx context.Context, held store.Held) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
@@ -76,6 +76,9 @@ type Carrier interface {
 // are. One without this method is never suspended.
 type rationed interface{ Admits() int }
 
+// connected is a Sender or Carrier with a bound on the messages that are under way at once. Without this method, Workers is the only bound.
+type connected interface{ MaxConns() int }
+
 // Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID (ToldByID). Implementation:
 // *sms.Carriers.
 type Receipts interface {
@@ -95,8 +98,8 @@ type Config struct {
 	Marks    []string          // names of extra mail headers to set to the send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
-	Capacity int               // sends of one channel held in memory; 0 means MaxFlights
+	Workers  int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
+	Capacity int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
 	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
 	AskAfter time.Duration     // how long to wait for a carrier's report before the carrier is polled; 0: carriers are not polled
 }
@@ -111,7 +114,7 @@ const (
 
 // Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by the end of the window.
 const (
-	MaxFlights  = 2000 // sends of a channel in memory, whose leases are renewed; more than are delivered within one lease
+	MaxFlights  = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
 	MaxOutcomes = 256  // outcomes not yet in the database; so many mails can be sent twice if a process dies while the database is unavailable
 
 	refundBatch   = 64  // refunds repeated in one tick
@@ -151,7 +154,7 @@ type Outbox struct {
 
 	mu              sync.Mutex
 	flights         map[uuid.UUID]*flight
-	lanes           map[recipient.Channel]*lane
+	lanes           map[store.Queue]*lane
 	syncs           []pendingSync           // changes that the limiter must still get
 	reconciliations []pendingReconciliation // requests to look up in the database
 	wake            chan struct{}           // signalled when syncs grows
@@ -178,11 +181,14 @@ func New(c Config, p Parts) *Outbox {
 	}
 	o := &Outbox{
 		Config: c, Parts: p, pending: make(chan struct{}, MaxOutcomes),
-		flights: map[uuid.UUID]*flight{}, lanes: map[recipient.Channel]*lane{},
+		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
-	for _, ch := range recipient.Channels() {
-		o.lanes[ch] = &lane{channel: ch}
+	for _, q := range store.Queues() {
+		o.lanes[q] = &lane{Queue: q, most: c.Workers}
+		if q.Strangers {
+			o.lanes[q].most = max(1, o.attemptsAtOnce(q.Channel)/2)
+		}
 	}
 	o.base, o.halt = context.WithCancel(context.Background())
 	return o

@@ -23,13 +23,15 @@ type flight struct {
 	read    time.Time // when the work was read from the database or written to it
 }
 
-// lane is the queue and the workers of one channel. Each channel has its own lane with its own bounds, so that a carrier that hangs
-// delays no mail, and a mail server that hangs no text message.
+// lane has the flights and the workers of one queue of the database. Each channel has lanes with bounds of their own, so that a carrier that
+// hangs delays no mail, and a mail server that hangs no text message. Strangers' sends have a lane, too, with half of the attempts that can
+// run at once: however many of them wait, the others go out beside them, and do not wait for theirs.
 type lane struct {
-	channel recipient.Channel
+	store.Queue
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
-	held    int       // all flights of this channel, queued or at a worker
+	held    int       // all flights of this lane, queued or at a worker
 	workers int       // running workers
+	most    int       // bounds workers
 	behind  bool      // rows wait in the database, since memory was full: see start
 	told    bool      // the log has a line of a send that found all servers suspended, since one was in use
 }
@@ -39,8 +41,33 @@ func byExpiry(a, b *flight) int {
 	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt), bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
-// lane returns the lane of the flight's channel.
-func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Send.Channel] }
+// lane returns the flight's lane.
+func (o *Outbox) lane(f *flight) *lane { return o.lanes[f.work.Queue()] }
+
+// capacity returns how many flights of the lane memory has room for.
+func (o *Outbox) capacity(l *lane) int {
+	if l.Strangers {
+		return o.Capacity / 2
+	}
+	return o.Capacity
+}
+
+// provider returns the Sender or the Carrier of a channel.
+func (o *Outbox) provider(ch recipient.Channel) any {
+	if ch == recipient.SMS {
+		return o.Carrier
+	}
+	return o.Sender
+}
+
+// attemptsAtOnce returns how many messages of a channel can be under way at once, without those of strangers: no more than there are
+// connections, for which the rest of the workers would wait.
+func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
+	if p, ok := o.provider(ch).(connected); ok {
+		return min(o.Workers, p.MaxConns())
+	}
+	return o.Workers
+}
 
 // Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns the send with its outcome, or as queued
 // if it has not ended by then; delivery continues.
@@ -82,7 +109,7 @@ func (o *Outbox) start(w store.Work) {
 		return
 	}
 	l := o.lane(f)
-	if !l.behind && l.held <= o.Capacity {
+	if !l.behind && l.held <= o.capacity(l) {
 		o.enqueue(f)
 		return
 	}
@@ -93,18 +120,18 @@ func (o *Outbox) start(w store.Work) {
 	})
 }
 
-// takeOver leases due rows of the database, which another process left or which waited there, and queues them: for each channel as many as
-// fit in memory. If the database fails, it sets o.away.
+// takeOver leases due rows of the database, which another process left or which waited there, and queues them: for each lane as many as fit
+// in memory. If the database fails, it sets o.away.
 func (o *Outbox) takeOver(ctx context.Context) {
-	for _, ch := range recipient.Channels() {
-		if err := o.takeOverLane(ctx, o.lanes[ch]); err != nil {
+	for _, q := range store.Queues() {
+		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
 			o.away = true
 			return
 		}
 	}
 }
 
-// takeOverLane takes over rows of one channel. While all its servers are suspended, it takes over only as many as they try, and what has
+// takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only as many as they try, and what has
 // expired: each other row waits in the database as it is, since an attempt would only change when the next one is due.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.admits(l)
@@ -119,11 +146,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 
 // admits returns how many more messages of the lane would be tried now.
 func (o *Outbox) admits(l *lane) int {
-	part := any(o.Sender)
-	if l.channel == recipient.SMS {
-		part = o.Carrier
-	}
-	r, ok := part.(rationed)
+	r, ok := o.provider(l.Channel).(rationed)
 	if !ok {
 		return delivery.AnyNumber
 	}
@@ -131,18 +154,22 @@ func (o *Outbox) admits(l *lane) int {
 	if n < delivery.AnyNumber {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		n -= len(l.queue)
+		for _, other := range o.lanes {
+			if other.Channel == l.Channel {
+				n -= len(other.queue)
+			}
+		}
 	}
 	return n
 }
 
 // takeOverFunc is a method of Store.
-type takeOverFunc func(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo takes over at most so many rows of a channel.
+// takeOverUpTo takes over at most so many rows of a lane.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
 	for limit := min(o.roomIn(l), takeOverBatch, most); limit > 0; limit = min(o.roomIn(l), takeOverBatch, most) {
-		work, err := o.leaseDue(ctx, l.channel, limit, from)
+		work, err := o.leaseDue(ctx, l.Queue, limit, from)
 		if err != nil {
 			return err
 		}
@@ -162,10 +189,10 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 	return nil
 }
 
-func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int, from takeOverFunc) ([]store.Work, error) {
+func (o *Outbox) leaseDue(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	work, err := from(ctx, ch, o.Lease, limit)
+	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
 		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // not if it was reset meanwhile
 			o.recordTakenOver(w.Send)
@@ -180,7 +207,7 @@ func (o *Outbox) leaseDue(ctx context.Context, ch recipient.Channel, limit int, 
 func (o *Outbox) roomIn(l *lane) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(0, o.Capacity-l.held)
+	return max(0, o.capacity(l)-l.held)
 }
 
 // track adds a flight for the row and returns it. If the row has a flight already, it updates its attempt and returns nil. The caller
@@ -204,7 +231,7 @@ func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
 	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
 	l.queue = slices.Insert(l.queue, i, f)
-	if l.workers < o.Workers {
+	if l.workers < l.most {
 		l.workers++
 		o.work.Go(func() { o.deliver(l) })
 	}
@@ -227,7 +254,7 @@ func (o *Outbox) deliver(l *lane) {
 func (o *Outbox) nextFlight(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l.behind && len(l.queue) < o.Capacity/2 {
+	if l.behind && len(l.queue) < o.capacity(l)/2 {
 		select {
 		case o.room <- struct{}{}:
 		default:

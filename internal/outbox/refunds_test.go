@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -103,11 +104,11 @@ func (l *fakeDatabase) Refunded(_ context.Context, h store.Held) error {
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
-func (l *fakeDatabase) TakeOverExpired(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+func (l *fakeDatabase) TakeOverExpired(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
 	return nil, l.call("TakeOverExpired")
 }
 
-func (l *fakeDatabase) TakeOver(context.Context, recipient.Channel, time.Duration, int) ([]store.Work, error) {
+func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int) ([]store.Work, error) {
 	return nil, l.call("TakeOver")
 }
 
@@ -388,9 +389,35 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s.asked("within a lease", []string{"RefundsDue"})
 	s.now = s.now.Add(1)
 	s.takeOverIfReady(t.Context())
-	s.asked("afterwards", []string{"TakeOver", "TakeOver"})
+	s.asked("afterwards", []string{"TakeOver", "TakeOver", "TakeOver", "TakeOver"})
 	s.tick(t.Context())
-	s.asked("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver"})
+	s.asked("afterwards, a tick", []string{"RefundsDue", "TakeOver", "TakeOver", "TakeOver", "TakeOver"})
+}
+
+// half admits two messages, since all but two servers are suspended.
+type half struct{ Sender }
+
+func (half) Admits() int { return 2 }
+
+// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried first. Text messages have a provider of their
+// own.
+func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
+	s := newIdle(t)
+	s.Sender = half{}
+	for _, q := range store.Queues() {
+		s.lanes[q].queue = make([]*flight, 1)
+	}
+	mails := store.Queue{Channel: recipient.Email}
+	s.lanes[mails].queue = nil
+	for _, q := range store.Queues() {
+		want := 1
+		if q.Channel == recipient.SMS {
+			want = delivery.AnyNumber
+		}
+		if got := s.admits(s.lanes[q]); got != want {
+			t.Errorf("of %+v %d more are admitted, want %d", q, got, want)
+		}
+	}
 }
 
 // A stop tells the limiter what waits for it.
@@ -404,7 +431,7 @@ func TestAStopFlushes(t *testing.T) {
 // A request that stops waiting for its outcome leaves nothing behind.
 func TestAnEndedWaitIsForgotten(t *testing.T) {
 	s := newIdle(t)
-	s.lanes[recipient.Email].behind = true // so that no worker begins
+	s.lanes[store.Queue{Channel: recipient.Email}].behind = true // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)

@@ -29,7 +29,7 @@ func TestTextMessages(t *testing.T) {
 		}
 		m := got[0]
 		want := sms.Message{
-			ID: a.View.Send.ID, App: "shop", To: vtest.Mobile, Country: "DE", Segments: 1, Language: "zh-Hans",
+			ID: a.View.Send.ID, App: "shop", To: vtest.Mobile, Country: "DE", Prefix: "+49151", Segments: 1, Language: "zh-Hans",
 			Purpose: "default", Code: m.Code, Minutes: 10, Life: 10 * time.Minute,
 			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
 		}

@@ -44,8 +44,10 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 		if worst.Name == verification.CarrierRule {
 			return lead("EnoughCarrier")
 		}
-	case quota.Failures, quota.Backoff:
+	case quota.Failures:
 		return lead("EnoughFailures")
+	case quota.Backoff:
+		return lead("EnoughBackoff")
 	case quota.App, quota.Purpose, quota.Global, policy.Everything:
 		return lead("EnoughAll")
 	default:

@@ -31,33 +31,46 @@ const BreakerName = "breaker"
 // IsStranger.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings
-	if class != store.UnknownBrowser {
+	if !class.IsStranger() {
 		spellings = quota.Rule{}
 	}
 	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, spellings), class)
 	return p
 }
 
-// IsStranger reports whether a rule of a scope takes callers of a class for strangers, who may not use its reserve. A browser is known for
-// one recipient, so only rules on recipients know it: with the mails of a whole domain, one browser is known for each address there.
+// IsStranger reports whether a rule or cap of a scope takes callers of a class for strangers, who may not use its reserve: those that
+// Class.IsStranger names and, unless the scope is recipient, known browsers. A browser is known for one recipient: with the mails of a whole
+// domain, one browser is known for each address there.
 func IsStranger(class store.Class, scope quota.Scope) bool {
-	return class == store.UnknownBrowser || class == store.KnownBrowser && scope != quota.Recipient
+	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits for callers of a class to an app. For
-// strangers a limit is less by the rule's reserve. For unknown browsers that of a rule on failures is half.
+// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits for callers of a class to an app: each is
+// less by what reserve returns.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
-	p.Policy.Rules = withBackoff(forClass(p.Policy.Rules, class))
-	if class == store.SecretKey || len(p.Reserve) == 0 || p.BuiltIn && !s.Apps[app].ReachedByStrangers {
-		return p
-	}
-	p.Policy.Rules = slices.Clone(p.Policy.Rules)
-	for i, r := range p.Policy.Rules {
-		if IsStranger(class, r.Scope) {
-			p.Policy.Rules[i].Limit -= p.Reserve[r.Name]
+	rules := p.Policy.Rules
+	if class != store.SecretKey {
+		rules = slices.Clone(rules)
+		for i, r := range rules {
+			rules[i].Limit -= s.reserve(p, app, class, r)
 		}
 	}
+	p.Policy.Rules = withBackoff(rules)
 	return p
+}
+
+// reserve returns how many last places of a rule callers of a class may not use: of a rule on failures unknown browsers half, but not the
+// only place; of any other rule strangers its reserve, and none of a built-in policy in an app that no stranger reaches.
+func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int {
+	switch {
+	case r.Scope == quota.Failures:
+		if class.IsStranger() {
+			return r.Limit - max(1, r.Limit/2)
+		}
+	case IsStranger(class, r.Scope) && (!p.BuiltIn || s.Apps[app].ReachedByStrangers):
+		return p.Reserve[r.Name]
+	}
+	return 0
 }
 
 // ForBackEnd returns the purpose with the rules for requests of a back end: those of its policy and the breaker, or those of ForBrowser if
@@ -98,22 +111,6 @@ func withBackoff(rules []quota.Rule) []quota.Rule {
 		return rules
 	}
 	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
-}
-
-// forClass returns the rules with half the limit of the rules on failures, but at least 1, for unknown browsers. All classes count in one
-// bucket, so the other half is for the others.
-func forClass(rules []quota.Rule, class store.Class) []quota.Rule {
-	ofFailures := func(r quota.Rule) bool { return r.Scope == quota.Failures }
-	if class != store.UnknownBrowser || !slices.ContainsFunc(rules, ofFailures) {
-		return rules
-	}
-	rules = slices.Clone(rules)
-	for i := range rules {
-		if ofFailures(rules[i]) {
-			rules[i].Limit = max(1, rules[i].Limit/2)
-		}
-	}
-	return rules
 }
 
 // withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a class.

@@ -79,7 +79,7 @@ var (
 	ProofRedeemed = kind(Kind{"proof-redeemed", http.StatusConflict, "Proof redeemed before",
 		"This proof or reference was exchanged for the address before.",
 		"Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
-			"sign nobody in.",
+			"refuse the sign-in.",
 		"This sign-in was used already. Please start again."})
 	Erased = kind(Kind{"erased", http.StatusGone, "Erased",
 		"The recipient was erased since, so its address is not kept any more.",

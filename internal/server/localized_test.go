@@ -62,6 +62,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 		look := func(kind Kind, name string, more map[string]any) string {
 			p := &Problem{Kind: kind, Detail: "English.", Extra: maps.Clone(members)}
 			maps.Copy(p.Extra, more)
+			p.Variant, _ = more["variant"].(string)
 			told := p.in(w)
 			used[kind.Slug+".title"], used[name] = true, true
 			for _, text := range []string{told.Kind.Title, told.Detail} {
@@ -87,6 +88,9 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 		}
 		if got := look(Unavailable, "unavailable.uncertain", map[string]any{"may_have_counted": true}); got == look(Unavailable, "unavailable", nil) {
 			t.Errorf("an uncertain outcome in %s: %s", w.Lang(), got)
+		}
+		if got := look(QuotaExceeded, "quota-exceeded.backoff", map[string]any{"variant": "backoff"}); got == look(QuotaExceeded, "quota-exceeded", nil) {
+			t.Errorf("sends that fail for a reason of ours in %s: %s", w.Lang(), got)
 		}
 		for key := range w.Section(texts.Problems) {
 			if !used[key] {

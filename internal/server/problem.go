@@ -30,6 +30,8 @@ type Problem struct {
 	Detail string         // an English sentence for the developer, "" for the kind's cause; it never repeats a value from the request
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
+	// Variant chooses the detail in other languages, where the kind has several; "" for that of the member reason, or of the kind.
+	Variant string
 
 	base    string // address of the service, with which its type begins
 	request string // ID of the request that it answers
@@ -118,6 +120,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 // languages have that of the slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
+	reason = cmp.Or(p.Variant, reason)
 	if p.Extra["may_have_counted"] == true {
 		reason = "uncertain"
 	}

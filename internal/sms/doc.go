@@ -41,14 +41,16 @@
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
 // the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
-// always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is temporary, which
+// always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is VerdictPerNumber, which
 // ErrorByStatus would call unknown. An answer that can't be read is ErrorByStatus.
 //
 // # What a failure means
 //
 // The verdicts of a table are [VerdictBadNumber] (the number gets no text messages: it counts for the rule on failures),
 // [VerdictRejected] (this message), [VerdictOptedOut] (the person asked the carrier for no more: it also suppresses the recipient), [VerdictLimited] (too many messages to this recipient: refused, with a hold, since trying again does not get
-// around it), [VerdictTemporary] (our account, template, sender or configuration: another carrier may do better) and [VerdictUnknown].
+// around it), [VerdictTemporary] (our account, template, sender or configuration, whatever the number: another carrier may do better), [VerdictPerNumber]
+// (temporary, too, but it may be about this number, as one without a route: the carrier is set aside only after such answers for numbers of several
+// prefixes) and [VerdictUnknown].
 //
 // Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
 // failure is temporary; after, only an answer that can be read as the carrier's documentation has it is more than

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,6 +272,7 @@ type Verdict struct {
 	reason    string
 	hold      time.Duration
 	badNumber bool
+	perNumber bool
 }
 
 // The verdicts of the tables.
@@ -278,6 +280,7 @@ var (
 	VerdictRejected  = Verdict{class: delivery.Rejected}
 	VerdictBadNumber = Verdict{class: delivery.Rejected, badNumber: true}
 	VerdictTemporary = Verdict{class: delivery.Temporary}
+	VerdictPerNumber = Verdict{class: delivery.Temporary, perNumber: true}
 	VerdictUnknown   = Verdict{class: delivery.Unknown}
 	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut, badNumber: true}
 )
@@ -288,7 +291,7 @@ func VerdictLimited(hold time.Duration) Verdict {
 }
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. A code that is not there is Unknown with a
-// status of 5xx other than 503, else Temporary.
+// status of 5xx other than 503, else VerdictPerNumber.
 func ErrorByCode(a Response, code string, table map[string]Verdict) *Error {
 	v, known := table[code]
 	switch {
@@ -296,16 +299,21 @@ func ErrorByCode(a Response, code string, table map[string]Verdict) *Error {
 	case a.Status >= 500 && a.Status != http.StatusServiceUnavailable:
 		v = VerdictUnknown
 	default:
-		v = VerdictTemporary
+		v = VerdictPerNumber
 	}
 	return v.ToError(a, code)
 }
 
-// ToError returns the error of a message with this verdict. A temporary one has the wait that the answer asks for.
+// ToError returns the error of a message with this verdict. A temporary one has the wait that the answer asks for; it is not PerNumber if
+// the status says that it is about our account or the carrier.
 func (v Verdict) ToError(a Response, code string) *Error {
 	e := &Error{Class: v.class, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = retryAfter(a.header)
+		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(statusesOfAccount, a.Status)
 	}
 	return e
 }
+
+// statusesOfAccount refuse all our requests, whatever their number and code.
+var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusTooManyRequests}

@@ -12,10 +12,13 @@ type Message struct {
 	ID string
 	// App is the tenant that it is sent for.
 	App string
-	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the reserves of spend caps.
+	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the reserves of spend caps, and a failure that may
+	// be about its number alone is not held against the carrier.
 	Stranger bool
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
+	// Prefix is the calling code of To with at most three digits. Failures that may be about a number count once for each prefix.
+	Prefix string
 	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's own choice.
 	Sender string
 	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.

@@ -2,8 +2,10 @@ package sms
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -46,7 +48,8 @@ type Options struct {
 }
 
 // Carriers are routes in order of preference, each behind a circuit breaker: one that fails three times in a row, or half of
-// ten times and more within a minute, is set aside, and tried again by one message every five seconds.
+// ten times and more within a minute, is set aside, and tried again by one message every five seconds. An answer that may be about one
+// number counts as a failure once for each prefix of numbers, and not if the message is for a stranger.
 type Carriers struct {
 	Options
 	routes []*route
@@ -55,7 +58,16 @@ type Carriers struct {
 type route struct {
 	Route
 	breaker *delivery.Breaker
+
+	mu     sync.Mutex
+	failed map[string]time.Time // prefixes whose failure PerNumber counted, and when; at most maxRemembered
 }
+
+const (
+	// rememberFor is longer than the minute over which a breaker counts, which so counts each prefix at most once.
+	rememberFor   = 2 * time.Minute
+	maxRemembered = 64
+)
 
 const (
 	errAside   = delivery.Problem("every carrier that takes the number is set aside after failures")
@@ -71,7 +83,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	for _, r := range routes {
 		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
 		breaker.Watch(o.Watch)
-		c.routes = append(c.routes, &route{r, breaker})
+		c.routes = append(c.routes, &route{Route: r, breaker: breaker, failed: map[string]time.Time{}})
 	}
 	return c
 }
@@ -121,7 +133,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fai
 		if c.Tried != nil {
 			c.Tried(r.Carrier.Name(), fail, time.Since(began))
 		}
-		report(breakerVerdict(ctx, fail))
+		report(r.breakerVerdict(ctx, m, fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
@@ -150,15 +162,32 @@ func (r *route) acceptsNumber(number string) bool {
 }
 
 // breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier is at fault; nil, if it did its work;
-// ErrNoVerdict, if the outcome tells nothing about it.
-func breakerVerdict(ctx context.Context, fail *Error) error {
+// ErrNoVerdict, if the outcome tells nothing about it, as an answer that may be about the number: strangers choose theirs, and a caller has
+// many of one prefix.
+func (r *route) breakerVerdict(ctx context.Context, m Message, fail *Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == StageMessage:
 		return delivery.ErrNoVerdict
+	case fail.PerNumber && (m.Stranger || !r.failsFirst(m.Prefix)):
+		return delivery.ErrNoVerdict
 	}
 	return fail
+}
+
+// failsFirst reports whether a failure is the first that counts of its prefix within rememberFor, and remembers it. It reports false while
+// maxRemembered prefixes are remembered.
+func (r *route) failsFirst(prefix string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= rememberFor })
+	if _, known := r.failed[prefix]; known || len(r.failed) >= maxRemembered {
+		return false
+	}
+	r.failed[prefix] = now
+	return true
 }
 
 // routeByName returns the route to the carrier of this name; an empty one if there is none.
@@ -171,16 +200,22 @@ func (c *Carriers) routeByName(name string) *route {
 	return &route{}
 }
 
-// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait.
-func (c *Carriers) Suspended() bool {
+// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait; lasts: whether for some numbers no carrier
+// would even try a message now.
+func (c *Carriers) Suspended() (suspended, lasts bool) {
+	suspended = c.noneFor(func(r *route) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.noneFor(func(r *route) bool { return r.breaker.Admits() > 0 })
+}
+
+// noneFor reports whether for some numbers none of the carriers that take them is usable.
+func (c *Carriers) noneFor(usable func(*route) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
 		if len(prefixes) == 0 {
 			prefixes = []string{""}
 		}
 		for _, prefix := range prefixes { // as the shortest number that begins with it
-			inUse := func(other *route) bool { return other.acceptsNumber(prefix) && other.breaker.Health().Up }
-			if !slices.ContainsFunc(c.routes, inUse) {
+			if !slices.ContainsFunc(c.routes, func(other *route) bool { return other.acceptsNumber(prefix) && usable(other) }) {
 				return true
 			}
 		}

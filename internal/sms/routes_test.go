@@ -2,6 +2,7 @@ package sms
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -122,10 +123,41 @@ func TestSuspended(t *testing.T) {
 				report(failing(delivery.Temporary))
 			}
 		}
-		if got := all.Suspended(); got != c.want {
-			t.Errorf("%s: suspended %v", name, got)
+		if got, lasts := all.Suspended(); got != c.want || lasts != c.want {
+			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, lasts)
 		}
 	}
+}
+
+// A suspension lasts until a message would be tried again, for all numbers.
+func TestHowLongASuspensionLasts(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}}, {Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
+		suspend := func(n int) {
+			for range delivery.FaultsInRow {
+				report, _ := all.routes[n].breaker.Allow()
+				report(failing(delivery.Temporary))
+			}
+		}
+		want := func(when string, want string) {
+			t.Helper()
+			suspended, lasts := all.Suspended()
+			servertest.Same(t, when, fmt.Sprint(suspended, lasts), want)
+		}
+		want("at first", "false false")
+		suspend(0)
+		want("one", "true true")
+		time.Sleep(delivery.RestFor + time.Millisecond)
+		want("one, after its end", "true false")
+		suspend(1)
+		want("and two", "true true")
+		time.Sleep(delivery.RestFor + time.Millisecond)
+		want("both, after their end", "true false")
+		report, _ := all.routes[0].breaker.Allow()
+		want("while one is tried", "true true")
+		report(nil)
+		want("one works", "true false")
+	})
 }
 
 // A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else, and neither does one that
@@ -155,6 +187,75 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
+}
+
+// noRoute is a temporary failure that may be about the message's number alone.
+var noRoute = &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 200, PerNumber: true}
+
+// What may be about one number sets no carrier aside: neither by one prefix, however often and between which successes, nor by messages
+// for strangers, who choose their numbers. Numbers of as many prefixes as set a carrier aside do, and what is said of the account does at
+// once. Each prefix counts again after a minute.
+func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
+	by := func(fail *Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
+		return func(c *scripted, all *Carriers) {
+			c.fail = fail
+			_, _ = all.Send(t.Context(), Message{To: prefix + "5550123", Prefix: prefix, Stranger: stranger})
+		}
+	}
+	type step = func(*scripted, *Carriers)
+	prefix := func(n int) string { return "+49" + strconv.Itoa(150+n) }
+	own := func(n int, fail *Error, stranger bool) (all []step) {
+		for i := range n {
+			all = append(all, by(fail, prefix(i), stranger))
+		}
+		return all
+	}
+	minute := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
+	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
+	account := by(&Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 402}, prefix(0), true)
+	for name, c := range map[string]struct {
+		steps []step
+		up    bool
+	}{
+		"one prefix":                    {slices.Repeat([]step{failed}, 50), true},
+		"one prefix, between successes": {slices.Repeat([]step{failed, sent}, 25), true},
+		"fewer prefixes":                {own(delivery.FaultsInRow-1, noRoute, false), true},
+		"prefixes":                      {own(delivery.FaultsInRow, noRoute, false), false},
+		"strangers' prefixes":           {own(50, noRoute, true), true},
+		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsInRow), false},
+		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
+		"one prefix, later":             {slices.Repeat([]step{failed, minute}, delivery.FaultsInRow+1), true},
+		"two prefixes, a minute apart":  {slices.Concat(own(2, noRoute, false), []step{minute}, own(2, noRoute, false)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				only := &scripted{name: "only"}
+				all := NewCarriers([]Route{{Carrier: only}}, Options{})
+				for _, do := range c.steps {
+					do(only, all)
+				}
+				if h := all.Health()[0]; h.Up != c.up {
+					t.Errorf("%+v, want up %v", h, c.up)
+				}
+			})
+		})
+	}
+}
+
+// Of the prefixes that failed a bounded number is kept.
+func TestPrefixesThatFailedAreBounded(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		only := &scripted{name: "only"}
+		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		for n := range 10 * maxRemembered {
+			for _, only.fail = range []*Error{noRoute, nil, nil} {
+				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
+			}
+		}
+		if kept := len(all.routes[0].failed); kept != maxRemembered || !all.Health()[0].Up {
+			t.Errorf("%d prefixes are kept, want %d; %+v", kept, maxRemembered, all.Health())
+		}
+	})
 }
 
 // The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.

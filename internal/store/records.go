@@ -49,6 +49,30 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 // Classes are all classes.
 var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
+// IsStranger reports whether callers of the class are strangers to this service and to the back end. What the service itself shares out
+// (requests at once, attempts, memory, its own judgement of recipients) has a part for strangers, apart from that of all others. The rules and
+// caps that somebody wrote take known browsers for strangers, too, where they are not about one recipient: see policy.IsStranger.
+func (c Class) IsStranger() bool { return c == UnknownBrowser }
+
+// Queue names rows of the outbox that wait apart from all others: those of a channel, and of strangers or of all other callers.
+type Queue struct {
+	Channel   recipient.Channel
+	Strangers bool // see Class.IsStranger
+}
+
+// Queues returns all queues, of each channel that of strangers last.
+func Queues() (all []Queue) {
+	for _, ch := range recipient.Channels() {
+		all = append(all, Queue{Channel: ch}, Queue{Channel: ch, Strangers: true})
+	}
+	return all
+}
+
+// Queue returns the queue in which the work waits.
+func (w Work) Queue() Queue {
+	return Queue{Channel: w.Send.Channel, Strangers: w.Verification.Class.IsStranger()}
+}
+
 // Verification is one code: its holder may have it sent again, its recipient enters it.
 type Verification struct {
 	ID          string // opaque; see NewVerificationID: a caller who knows it may read and check it

@@ -115,9 +115,9 @@ func (a *admission) advance(now time.Time) {
 	a.slot = slot
 }
 
-// enter admits a request of a class, or counts its refusal for the database.
+// enter admits a request of a class, or counts its refusal for the log lines of an overload.
 func (s *Service) enter(a *admission, what string, class store.Class) (leave func(decided bool), err error) {
-	leave, err = a.enter(class == store.UnknownBrowser)
+	leave, err = a.enter(class.IsStranger())
 	if err != nil {
 		s.overload.count(what)
 		s.LogAlarms(context.Background())

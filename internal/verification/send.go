@@ -37,7 +37,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient], a.class == store.UnknownBrowser); err != nil { // no slot in time, or the client hung up
+	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient], a.class.IsStranger()); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
 	defer a.slot.releaseLater()

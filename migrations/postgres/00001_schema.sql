@@ -194,6 +194,7 @@ CREATE TABLE outbox (
     attempt    integer     NOT NULL,             -- as in sends
     queued     boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
     channel    text        NOT NULL,
+    stranger   boolean     NOT NULL,             -- asked for by one: strangers' sends wait apart from all others
     expires_at timestamptz NOT NULL -- of the code: of what is due, the first to expire has its turn
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX outbox_due ON outbox (due_at);

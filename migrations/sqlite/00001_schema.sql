@@ -126,6 +126,7 @@ CREATE TABLE outbox (
     attempt    INTEGER NOT NULL,
     queued     INTEGER NOT NULL,
     channel    TEXT    NOT NULL,
+    stranger   INTEGER NOT NULL,
     expires_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX outbox_due ON outbox (due_at, id);

@@ -241,8 +241,8 @@ function spent(w, quota, to) {
   const r = quota.rules.find((each) => each.name === quota.blocked_by);
   if (r?.scope !== 'recipient') {
     const all = [w.EnoughAll, w.EnoughAllLead];
-    const failures = [w.EnoughFailures, w.EnoughFailuresLead];
-    const [head, why] = { failures, backoff: failures, app: all, purpose: all, global: all, everything: all }[r?.scope] ?? [w.EnoughNetwork, w.EnoughNetworkLead];
+    const failures = [w.EnoughFailures, w.EnoughFailuresLead], backoff = [w.EnoughBackoff, w.EnoughBackoffLead];
+    const [head, why] = { failures, backoff, app: all, purpose: all, global: all, everything: all }[r?.scope] ?? [w.EnoughNetwork, w.EnoughNetworkLead];
     return { heading: head, lead: emphasised(why, { to }) };
   }
   if (r.name === 'carrier') return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };

@@ -169,7 +169,9 @@ func (c matter) refusedReply() texts.Sentence {
 		return c.replyText("refused.later")
 	case !free.After(c.story.Now):
 		return c.replyText("refused.now")
-	case c.BlockedBy == "failures", c.countedScope() == policy.BackoffName:
+	case c.countedScope() == policy.BackoffName:
+		return c.replyText("refused.backoff", c.at("free", free))
+	case c.BlockedBy == "failures":
 		return c.replyText("refused.failures", c.at("free", free))
 	case c.countsOthers():
 		return c.text(c.variantKey("answer.refused.shared", c.countedScope()), c.at("free", free))

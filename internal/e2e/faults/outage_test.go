@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -178,6 +179,41 @@ func TestMailServersAndCarriersAway(t *testing.T) {
 	awaitReady("email", text)
 	carrierUp.Store(true)
 	awaitReady("sms", "ok")
+}
+
+// A replica that has no mail to send tells of a suspension for as long as no mail would be tried: the server is still away when /readyz is ok
+// again. While a mail waits, it tells.
+func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	away := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	s.Env["SENDCODE_SMTP_URL"] = away.URL()
+	away.Stop()
+	s.Start(1)
+	s.AwaitReady(0, http.StatusOK, "ok")
+	var ids []string
+	tells := func() bool {
+		_, body := s.Ready(0)
+		return strings.HasPrefix(body, "degraded: mail_servers_suspended: ")
+	}
+	s.Await("the suspension", func() bool {
+		ids = append(ids, s.Ask(0, fmt.Sprintf("w%d@example.com", len(ids))).ID)
+		return tells()
+	})
+	const tried = `sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`
+	before := s.Metric(0, tried)
+	s.Await("two more attempts", func() bool {
+		if !tells() {
+			t.Fatalf("nothing is told, though %d mails wait", len(ids))
+		}
+		now, _ := strconv.Atoi(s.Metric(0, tried))
+		then, _ := strconv.Atoi(before)
+		return now >= then+2
+	})
+	for _, id := range ids {
+		s.Is("canceled", s.Post("/v1/verifications/"+id+"/cancel", ""), http.StatusOK)
+	}
+	s.AwaitReady(0, http.StatusOK, "ok")
 }
 
 // A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.

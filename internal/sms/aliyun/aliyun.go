@@ -108,18 +108,22 @@ func canonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code means that the message was not accepted
-// for a reason of ours or of Aliyun, and not of the recipient.
+// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code means that the message was not accepted;
+// it may be about the number.
 var verdicts = map[string]sms.Verdict{
 	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictBadNumber,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
 	"isv.BLACK_KEY_CONTROL_LIMIT":       sms.VerdictRejected,
 	"isv.PARAM_LENGTH_LIMIT":            sms.VerdictRejected,
 	"isv.PARAM_NOT_SUPPORT_URL":         sms.VerdictRejected,
-	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.VerdictTemporary,
+	"isv.DOMESTIC_NUMBER_NOT_SUPPORTED": sms.VerdictPerNumber,
 	"isv.DAY_LIMIT_CONTROL":             sms.VerdictTemporary, // ours for the day: the account's or the signature's
 	"isv.AMOUNT_NOT_ENOUGH":             sms.VerdictTemporary,
 	"isv.OUT_OF_SERVICE":                sms.VerdictTemporary,
+	"isv.ACCOUNT_ABNORMAL":              sms.VerdictTemporary,
+	"isv.ACCOUNT_NOT_EXISTS":            sms.VerdictTemporary,
+	"isv.SMS_SIGNATURE_ILLEGAL":         sms.VerdictTemporary,
+	"isv.SMS_TEMPLATE_ILLEGAL":          sms.VerdictTemporary,
 	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // theirs, whatever they had done by then
 	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
 }

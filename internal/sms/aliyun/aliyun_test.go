@@ -75,10 +75,11 @@ func aliyunRig() smstest.Rig {
 			"the number's limit":       limit("触发号码天级流控Permits:40", 24*time.Hour),
 			"a limit in other words":   limit("flow control", time.Hour),
 			"our balance":              smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""), delivery.Temporary, "", 0),
+			"no route":                 smstest.PerNumber(failure(200, "isv.DOMESTIC_NUMBER_NOT_SUPPORTED", "")),
 			"throttled":                smstest.Case(failure(503, "Throttling.User", ""), delivery.Temporary, "", 0),
 			"their error":              smstest.Case(failure(200, "isp.SYSTEM_ERROR", ""), delivery.Unknown, "", 0),
 			"their error, with status": smstest.Case(failure(500, "InternalError", ""), delivery.Unknown, "", 0),
-			"OK beside a 400":          smstest.Case(failure(400, "OK", ""), delivery.Temporary, "", 0),
+			"OK beside a 400":          smstest.PerNumber(failure(400, "OK", "")),
 		},
 	}
 }

@@ -75,7 +75,7 @@ func (m meaning) verdict() (sms.Verdict, error) {
 		return sms.VerdictLimited(hold), nil
 	}
 	known := map[meaning]sms.Verdict{
-		"rejected": sms.VerdictRejected, "temporary": sms.VerdictTemporary, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut,
+		"rejected": sms.VerdictRejected, "temporary": sms.VerdictPerNumber, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut,
 	}
 	v, ok := known[m]
 	if !ok {
@@ -223,7 +223,7 @@ func (g *carrier) parseSendAnswer(a sms.Response) (id, code string, fail *sms.Er
 	case a.Status < 200 || a.Status >= 300:
 		fail = sms.ErrorByStatus(a, code)
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
-		fail = sms.VerdictTemporary.ToError(a, code) // it answered, and not with yes
+		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
 		fail = &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
 	}

@@ -46,12 +46,14 @@ func genericRig() smstest.Rig {
 		Name: "generic", ID: "msg-1", Taken: smstest.Reply(202, answer(`"0"`)),
 		Cases: map[string]smstest.Outcome{
 			"rejected":                smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
-			"temporary":               smstest.Case(smstest.Reply(200, answer(`1`)), delivery.Temporary, "", 0),
+			"temporary":               smstest.PerNumber(smstest.Reply(200, answer(`1`))),
 			"limit":                   smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected, sms.ReasonLimit, time.Minute),
 			"opted out":               smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected, sms.ReasonOptOut, 0),
-			"a code that is not told": smstest.Case(smstest.Reply(200, answer(`"77"`)), delivery.Temporary, "", 0),
+			"a code that is not told": smstest.PerNumber(smstest.Reply(200, answer(`"77"`))),
+			"temporary, beside a 401": smstest.Case(smstest.Reply(401, answer(`1`)), delivery.Temporary, "", 0),
+			"temporary, beside a 429": smstest.Case(smstest.Reply(429, answer(`1`)), delivery.Temporary, "", 0),
 			"a status that is told":   smstest.Case(smstest.Reply(404, "no"), delivery.Rejected, "", 0),
-			"a success that is none":  smstest.Case(smstest.Reply(203, answer(`"0"`)), delivery.Temporary, "", 0),
+			"a success that is none":  smstest.PerNumber(smstest.Reply(203, answer(`"0"`))),
 			"a plain 400":             smstest.Case(smstest.Reply(400, "no"), delivery.Rejected, "", 0),
 			"zero beside a 400":       smstest.Case(smstest.Reply(400, answer(`"0"`)), delivery.Rejected, "", 0),
 		},
@@ -90,7 +92,7 @@ func kannelRig() smstest.Rig {
 		Cases: map[string]smstest.Outcome{
 			"bad number": smstest.Case(smstest.Reply(400, "Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected,
 				"", 0),
-			"no route": smstest.Case(smstest.Reply(404, "Temporal failure"), delivery.Temporary, "", 0),
+			"no route": smstest.PerNumber(smstest.Reply(404, "Temporal failure")),
 		},
 	}
 }

@@ -42,6 +42,8 @@ type Outcome struct {
 	Class  delivery.Class
 	Reason string
 	Hold   time.Duration
+	// PerNumber: the answer may be about this number alone.
+	PerNumber bool
 }
 
 // Reply is an answer of a carrier.
@@ -49,8 +51,11 @@ func Reply(status int, body string) Said { return Said{status, body} }
 
 // Case is an answer, and the failure that it has to become.
 func Case(s Said, class delivery.Class, reason string, hold time.Duration) Outcome {
-	return Outcome{s, class, reason, hold}
+	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
+
+// PerNumber is an answer that has to become a temporary failure which may be about this number alone.
+func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
 
 // Want returns an error unless got, parts of a request, are those that are wanted.
 func Want(got []string, want ...string) error {
@@ -173,8 +178,8 @@ func Contract(t *testing.T, r Rig) {
 	for name, o := range r.Cases {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
-			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer {
-				t.Errorf("%+v; want %v, %q, %v", fail, o.Class, o.Reason, o.Hold)
+			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer || fail.PerNumber != o.PerNumber {
+				t.Errorf("%+v; want %v, %q, %v, of this number %v", fail, o.Class, o.Reason, o.Hold, o.PerNumber)
 			}
 		})
 	}

@@ -108,8 +108,8 @@ func signTC3(id, secret, service string, at time.Time, method, query string, sig
 	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(sms.HMACSHA256(key, text))
 }
 
-// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means that the message was not accepted for a
-// reason of ours or of Tencent, and not of the recipient.
+// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means that the message was not accepted; it
+// may be about the number.
 var verdicts = map[string]sms.Verdict{
 	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.VerdictLimited(30 * time.Second),
 	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.VerdictLimited(time.Hour),
@@ -121,6 +121,13 @@ var verdicts = map[string]sms.Verdict{
 	"InvalidParameterValue.TemplateParameterLengthLimit":        sms.VerdictRejected,
 	"FailedOperation.ContainSensitiveWord":                      sms.VerdictRejected,
 	"FailedOperation.PhoneNumberInBlacklist":                    sms.VerdictOptedOut,
+	"FailedOperation.InsufficientBalanceInSmsPackage":           sms.VerdictTemporary,
+	"LimitExceeded.AppDailyLimit":                               sms.VerdictTemporary,
+	"FailedOperation.SignatureIncorrectOrUnapproved":            sms.VerdictTemporary,
+	"FailedOperation.TemplateIncorrectOrUnapproved":             sms.VerdictTemporary,
+	"AuthFailure.SecretIdNotFound":                              sms.VerdictTemporary,
+	"AuthFailure.SignatureExpire":                               sms.VerdictTemporary,
+	"AuthFailure.SignatureFailure":                              sms.VerdictTemporary,
 	"InternalError.OtherError":                                  sms.VerdictUnknown,
 	"InternalError.SendAndRecvFail":                             sms.VerdictUnknown,
 	"InternalError.Timeout":                                     sms.VerdictUnknown,

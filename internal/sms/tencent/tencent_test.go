@@ -80,11 +80,13 @@ func tencentRig() smstest.Rig {
 			"thirty seconds":        limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
 			"a day":                 limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
 			"our limit":             smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),
+			"a code of no list":     smstest.PerNumber(status("UnsupportedOperation.Unknown")),
+			"our balance":           smstest.Case(status("FailedOperation.InsufficientBalanceInSmsPackage"), delivery.Temporary, "", 0),
 			"their timeout":         smstest.Case(status("InternalError.Timeout"), delivery.Unknown, "", 0),
 			"our signature":         smstest.Case(failure("AuthFailure.SignatureFailure"), delivery.Temporary, "", 0),
 			"internal":              smstest.Case(failure("InternalError"), delivery.Unknown, "", 0),
 			"it broke, with a code": smstest.Case(smstest.Reply(500, failure("X.Y").Body), delivery.Unknown, "", 0),
-			"Ok beside a 400":       smstest.Case(smstest.Reply(400, `{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`), delivery.Temporary, "", 0),
+			"Ok beside a 400":       smstest.PerNumber(smstest.Reply(400, `{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`)),
 		},
 	}
 }

@@ -120,20 +120,20 @@ var verdicts = map[string]sms.Verdict{
 	"21214": sms.VerdictBadNumber, // To can't be reached
 	"21217": sms.VerdictBadNumber, // To does not look valid
 	"21265": sms.VerdictBadNumber, // To is a short code
-	"21408": sms.VerdictTemporary, // the account may not send to the region: ours to change
+	"21408": sms.VerdictPerNumber, // the account may not send to the region: ours to change
 	"21602": sms.VerdictRejected,  // no body
 	"21603": sms.VerdictTemporary, // no sender
-	"21606": sms.VerdictTemporary, // the sender is not ours, or can't send there
-	"21608": sms.VerdictTemporary, // trial account
+	"21606": sms.VerdictPerNumber, // the sender is not ours, or can't send there
+	"21608": sms.VerdictPerNumber, // a trial account, which has not confirmed the number
 	"21610": sms.VerdictOptedOut,  // the person wrote STOP
 	"21611": sms.VerdictTemporary, // the sender's queue is full
-	"21612": sms.VerdictTemporary, // no route from this sender
+	"21612": sms.VerdictPerNumber, // no route from this sender
 	"21614": sms.VerdictBadNumber, // To is not a mobile number
 	"21617": sms.VerdictRejected,  // too long
 	"21635": sms.VerdictBadNumber, // To is a landline
 	"21659": sms.VerdictTemporary, // the sender is not ours
 	"21660": sms.VerdictTemporary, // the sender belongs to another account
-	"21703": sms.VerdictTemporary, // the messaging service has no sender
+	"21703": sms.VerdictPerNumber, // the messaging service has no sender for it
 	"30450": sms.VerdictRejected,  // blocked by the vendor's fraud guard
 	"30453": sms.VerdictRejected,
 	"63038": sms.VerdictTemporary, // the account's daily limit

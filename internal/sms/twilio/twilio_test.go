@@ -37,7 +37,7 @@ func twilioRig() smstest.Rig {
 		Cases: map[string]smstest.Outcome{
 			"invalid number": smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
 			"stopped":        smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptOut, 0),
-			"region":         smstest.Case(failure(400, "21408"), delivery.Temporary, "", 0),
+			"region":         smstest.PerNumber(failure(400, "21408")),
 			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
 			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
 			"created, and failed": smstest.Case(smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "",

@@ -30,7 +30,7 @@ var erasable = map[string]kinds{
 		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,
 		erased:  `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
-	"outbox":       {nothing: `id due_at attempt queued channel expires_at`},
+	"outbox":       {nothing: `id due_at attempt queued channel stranger expires_at`},
 	"refunds":      {nothing: `id since attempt`},
 	"failures":     {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
 	"minute_index": {nothing: `field value minute`},

@@ -99,8 +99,11 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		},
 		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
-		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
-		"then Refused":    func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
+		"then TakeOver": func() error {
+			_, err := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1)
+			return err
+		},
+		"then Refused": func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut

@@ -209,8 +209,8 @@ func (m *model) renew(*rapid.T) {
 }
 
 func (m *model) takeOver(*rapid.T) {
-	limit, ch := m.number("limit", 1, 3), pick(m, "channel", recipient.Channels()...)
-	m.same("TakeOver", func(f *storetest.Fixture) []any { return answers(f.TakeOver(m.ctx, ch, 8*time.Second, limit)) })
+	limit, q := m.number("limit", 1, 3), pick(m, "queue", store.Queues()...)
+	m.same("TakeOver", func(f *storetest.Fixture) []any { return answers(f.TakeOver(m.ctx, q, 8*time.Second, limit)) })
 }
 
 func (m *model) refunds(*rapid.T) {

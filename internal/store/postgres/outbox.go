@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
@@ -36,15 +35,15 @@ UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL returns the statement that takes over what is due and also meets a condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is
-// taking over or finishing. Of the 10,000 rows that are longest overdue, it takes those whose codes expire first. So it never sorts more
-// than 10,000 rows.
+// takeOverSQL returns the statement that takes over what is due of a queue and also meets a condition. It locks the rows of outbox first, as
+// the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows
+// that are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000 rows.
 func takeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
     SELECT f.id, f.expires_at, NOT f.queued AS doubt FROM outbox f
-    WHERE f.due_at > $5 AND f.channel = $3
-      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3
+    WHERE f.due_at > $5 AND f.channel = $3 AND f.stranger = $6
+      AND f.due_at <= coalesce((SELECT l.due_at FROM outbox l WHERE l.due_at <= $4 AND l.due_at > $5 AND l.channel = $3 AND l.stranger = $6
         ORDER BY l.due_at OFFSET 9999 LIMIT 1), $4)` + condition + `
     ORDER BY f.expires_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
 ), held AS (
@@ -62,44 +61,44 @@ ORDER BY s.expires_at, s.id`
 }
 
 // TakeOver implements sqldb.Native.
-func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	work, err := p.takeOver(ctx, stmtTakeOver, ch, lease, limit, now, p.overdue.searchFrom(ch, now))
+	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.overdue.searchFrom(q, now))
 	if err == nil {
-		p.overdue.recordSearch(ch, now, len(work) < limit)
+		p.overdue.recordSearch(q, now, len(work) < limit)
 	}
 	return work, err
 }
 
 // TakeOverExpired implements sqldb.Native. It searches from the oldest on.
-func (p *DB) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.takeOver(ctx, stmtTakeExpired, ch, lease, limit, now, time.Time{})
+	return p.takeOver(ctx, stmtTakeExpired, q, lease, limit, now, time.Time{})
 }
 
 // takeOver runs one of the statements of takeOverSQL for rows that are due after since.
-func (p *DB) takeOver(ctx context.Context, statement string, ch recipient.Channel, lease time.Duration, limit int, now, since time.Time) ([]store.Work, error) {
+func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int, now, since time.Time) ([]store.Work, error) {
 	type due struct {
 		at time.Time
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
 		return append([]any{columns.Into(&d.at)}, sqldb.WorkFields(&d.Work)...)
-	}, p.text[statement], limit, lease.Microseconds(), string(ch), now, since)
+	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
-// overdue remembers, for each channel, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.
+// overdue remembers, for each queue, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.
 // Deleted rows leave dead index entries until no transaction can see them, and a search from the oldest would read all of these.
 type overdue struct {
 	mu    sync.Mutex
-	marks map[recipient.Channel]overdueMark
+	marks map[store.Queue]overdueMark
 }
 
 type overdueMark struct {
@@ -118,10 +117,10 @@ const (
 
 // searchFrom returns the due time after which TakeOver must search at now. It is zero (search from the oldest) if the last search left
 // rows over, if the clock went back, or every wholeLook.
-func (o *overdue) searchFrom(ch recipient.Channel, now time.Time) time.Time {
+func (o *overdue) searchFrom(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := o.marks[ch]
+	m := o.marks[q]
 	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
 		return time.Time{}
 	}
@@ -129,18 +128,18 @@ func (o *overdue) searchFrom(ch recipient.Channel, now time.Time) time.Time {
 }
 
 // recordSearch records that TakeOver searched at now, and whether it took all rows that were due (empty).
-func (o *overdue) recordSearch(ch recipient.Channel, now time.Time, empty bool) {
+func (o *overdue) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := o.marks[ch]
+	m := o.marks[q]
 	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
 		m.whole = now
 	}
 	m.now, m.empty = now, empty
 	if o.marks == nil {
-		o.marks = map[recipient.Channel]overdueMark{}
+		o.marks = map[store.Queue]overdueMark{}
 	}
-	o.marks[ch] = m
+	o.marks[q] = m
 }
 
 // RefundsDue implements sqldb.Native.

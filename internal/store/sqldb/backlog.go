@@ -18,6 +18,12 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 
+// AnyWaits reports whether a send of a channel waits for its next attempt.
+func (db *DB) AnyWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
+	found, err := ReadAll(ctx, db, OneColumn[bool], `SELECT EXISTS (SELECT 1 FROM outbox WHERE channel = @channel AND queued = true)`, Args{"channel": ch})
+	return err == nil && found[0], err
+}
+
 // Backlog returns the sends without an outcome, by channel.
 func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
 	return Reading(ctx, db, func(q Tx) (map[recipient.Channel]store.Backlog, error) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 )
@@ -147,15 +146,15 @@ func (n observedNative) Postpone(ctx context.Context, p store.Postponement) (boo
 }
 
 // TakeOver implements Native.
-func (n observedNative) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+func (n observedNative) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	defer n.since(time.Now(), "take_over")
-	return n.Native.TakeOver(ctx, ch, lease, limit)
+	return n.Native.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverExpired implements Native.
-func (n observedNative) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+func (n observedNative) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	defer n.since(time.Now(), "take_over")
-	return n.Native.TakeOverExpired(ctx, ch, lease, limit)
+	return n.Native.TakeOverExpired(ctx, q, lease, limit)
 }
 
 // RefundsDue implements Native.

@@ -86,12 +86,12 @@ type Native interface {
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for Finish.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, those first whose code expires
+	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease ran out, those first whose code expires
 	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
 	// on.
-	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverExpired is TakeOver for the rows alone whose code has expired.
-	TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time.
 	// A refund is due one lease after Finish and after each time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)

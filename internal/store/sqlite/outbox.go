@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
@@ -95,17 +94,19 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 }
 
 // TakeOver implements sqldb.Native.
-func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
-	return s.takeOver(ctx, ch, lease, limit, `f.due_at <= @now`)
+func (s *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now`)
 }
 
 // TakeOverExpired implements sqldb.Native.
-func (s *DB) TakeOverExpired(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
-	return s.takeOver(ctx, ch, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
+func (s *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
 
-func (s *DB) takeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int, which string) ([]store.Work, error) {
-	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+` AND f.channel = @channel)`, sqldb.Args{"channel": ch})
+func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duration, limit int, which string) ([]store.Work, error) {
+	which += ` AND f.channel = @channel AND f.stranger = @stranger`
+	args := sqldb.Args{"channel": queue.Channel, "stranger": queue.Strangers, "limit": limit}
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+`)`, args)
 	if err != nil || !due {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (s *DB) takeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 		work, err := sqldb.All(q, sqldb.WorkFields, `
 SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
-WHERE `+which+` AND f.channel = @channel ORDER BY f.expires_at, f.id LIMIT @limit`, sqldb.Args{"channel": ch, "limit": limit})
+WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 		for i := 0; i < len(work) && err == nil; i++ {
 			row := &work[i].Send
 			row.InDoubt = row.InDoubt || row.Status == store.Sending

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func Held(id uuid.UUID, attempt int) store.Held { return store.Held{ID: id, Atte
 // MustTakeOver takes over what is due.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
-	return Must(f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit))(t)
+	return Must(f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, limit))(t)
 }
 
 func finish(t *testing.T, f *Fixture) {
@@ -111,11 +112,43 @@ func firstToExpire(t *testing.T, f *Fixture) {
 	Equal(t, "more", len(f.MustTakeOver(t, 1)), 0)
 }
 
+// The sends of a channel, of strangers and of all others wait apart: what one queue takes over, however little it may take, is its own.
+func queuesApart(t *testing.T, f *Fixture) {
+	want, n := map[store.Queue][]uuid.UUID{}, 0
+	for range 2 {
+		for _, class := range []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKey} {
+			for _, ch := range recipient.Channels() {
+				n++
+				id := f.Admit(t, f.Intent(n, func(in *store.Intent) {
+					in.Verification.Class, in.Send.Channel, in.Verification.Channel = class, ch, ch
+				})).Send.ID
+				q := store.Queue{Channel: ch, Strangers: class == store.UnknownBrowser}
+				want[q] = append(want[q], id)
+			}
+		}
+	}
+	take := func(q store.Queue, from func(context.Context, store.Queue, time.Duration, int) ([]store.Work, error)) (ids []uuid.UUID) {
+		for work := Must(from(t.Context(), q, 8*time.Second, 1))(t); len(work) > 0; work = Must(from(t.Context(), q, 8*time.Second, 1))(t) {
+			ids = append(ids, work[0].Send.ID)
+			Equal(t, "the queue", work[0].Queue(), q)
+		}
+		return ids
+	}
+	f.Pass(8 * time.Second)
+	for _, q := range store.Queues() {
+		Equal(t, "taken over", take(q, f.TakeOver), want[q])
+	}
+	f.Pass(time.Hour)
+	for _, q := range store.Queues() {
+		Equal(t, "expired", take(q, f.TakeOverExpired), want[q])
+	}
+}
+
 // What has expired can be taken over alone, once its lease has ended.
 func takeOverExpired(t *testing.T, f *Fixture) {
 	expired := func() (ids []uuid.UUID) {
 		t.Helper()
-		for _, w := range Must(f.TakeOverExpired(t.Context(), recipient.Email, 8*time.Second, 10))(t) {
+		for _, w := range Must(f.TakeOverExpired(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, 10))(t) {
 			ids = append(ids, w.Send.ID)
 		}
 		return ids
@@ -155,7 +188,7 @@ func takenOnce(t *testing.T, f *Fixture) {
 	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
 	eachOnce(t, f, 100, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
-		work, err := db.TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
+		work, err := db.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, 7)
 		for _, w := range work {
 			ids = append(ids, w.Send.ID)
 			if w.Send.Attempt != 2 || w.Verification.ID != w.Send.VerificationID {

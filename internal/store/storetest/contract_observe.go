@@ -12,6 +12,25 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
+// A send waits for its next attempt while it is postponed: not while an attempt holds it, and not in the other channel.
+func waiting(t *testing.T, f *Fixture) {
+	check := func(mails, texts bool) {
+		t.Helper()
+		for ch, want := range map[recipient.Channel]bool{recipient.Email: mails, recipient.SMS: texts} {
+			Equal(t, string(ch), Must(f.AnyWaits(t.Context(), ch))(t), want)
+		}
+	}
+	check(false, false)
+	f.Admit(t, f.Intent(1, bySMS))
+	id := f.Admit(t, f.Intent(2)).Send.ID
+	check(false, false)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, 1), After: time.Minute}))(t), true)
+	check(true, false)
+	f.Pass(time.Minute)
+	f.MustTakeOver(t, 10)
+	check(false, false)
+}
+
 // What waits is counted by channel, with the age of the oldest, until it ends.
 func backlog(t *testing.T, f *Fixture) {
 	check := func(want map[recipient.Channel]store.Backlog) {

@@ -1,0 +1,4 @@
+package delivery
+
+// PolicyWords are policyWords.
+var PolicyWords = policyWords
