@@ -60,6 +60,25 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	})
+	shown := func() string {
+		w := httptest.NewRecorder()
+		l.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		var lines []string
+		for line := range strings.Lines(w.Body.String()) {
+			if strings.HasPrefix(line, "sendcode_admission_") && strings.Contains(line, `of="sends"`) {
+				lines = append(lines, strings.TrimPrefix(line, "sendcode_admission_"))
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
+	servertest.Same(t, "metrics", shown(), fmt.Sprintf(`places{of="sends"} %d
+refusals_total{class="known",of="sends"} 0
+refusals_total{class="stranger",of="sends"} 0
+refusals_total{class="unread",of="sends"} %d
+under_way{class="known",of="sends"} %d
+under_way{class="stranger",of="sends"} 0
+`, l.codes.Admissions()[0].Most, refused, len(all)))
 	for _, one := range all {
 		close(one)
 	}
