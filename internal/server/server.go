@@ -63,7 +63,7 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
-	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
+	e.Use(accessLog(c.Logger, c.Served), refuseLeft, web.Compress, securityHeaders(), recoverPanics(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isReport}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
@@ -84,7 +84,7 @@ func isReport(c echo.Context) bool {
 func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnContext: withConn, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 

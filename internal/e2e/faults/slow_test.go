@@ -122,19 +122,25 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	for _, toxic := range []string{"up", "down", "narrow"} {
 		apptest.Must(t, link.Toxics.RemoveToxic(t.Context(), toxic))
 	}
+	f.nothingIsLost(s.Replicas[0].DB())
+}
+
+// nothingIsLost waits until all sends have ended. Then each that was accepted has arrived once, and no recipient has got a second one.
+func (f *flood) nothingIsLost(db apptest.Sends) {
+	f.Helper()
 	mails, rows := map[string]int{}, map[string]int{}
-	h := ended(s, s.Replicas[0].DB())
-	for _, m := range s.Mails() {
+	h := ended(f.Stack, db)
+	for _, m := range f.Mails() {
 		mails[m.ID]++
 	}
 	for _, row := range h {
 		rows[row.Recipient.String()]++
 		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 || rows[row.Recipient.String()] > 1 {
-			t.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n, rows[row.Recipient.String()])
+			f.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n, rows[row.Recipient.String()])
 		}
 	}
 	if lost := f.Accepted.Load() - int64(len(h)); lost > 0 {
-		t.Errorf("%d accepted sends are not there", lost)
+		f.Errorf("%d accepted sends are not there", lost)
 	}
 }
 
