@@ -30,6 +30,8 @@ type Codes interface {
 	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
+	SendsOverloaded() error
+	ChecksOverloaded() error
 }
 
 // API answers under /v1. Set its fields before Register.
@@ -86,23 +88,24 @@ type route struct {
 	method, path string
 	scope        Scope
 	handler      handler
-	secret       string // what only secret keys may do there; empty: public keys may as well
-	missing      string // detail where what is asked for does not exist
+	secret       string            // what only secret keys may do there; empty: public keys may as well
+	missing      string            // detail where what is asked for does not exist
+	full         func(Codes) error // the error with which each request is refused in an overload, before its key and body are read; may be nil
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", noVerification},
-		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", noVerification},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification},
-		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", noVerification},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID", nonePending},
-		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", ""}, // browsers carry proofs
-		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", ""},
-		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", ""},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits, noLimit},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits, noLimit},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits, noLimit},
+		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", noVerification, Codes.SendsOverloaded},
+		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", noVerification, nil},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification, Codes.ChecksOverloaded},
+		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", noVerification, nil},
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID", nonePending, Codes.ChecksOverloaded},
+		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", "", nil}, // browsers carry proofs
+		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
+		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", "", nil},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits, noLimit, nil},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits, noLimit, nil},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits, noLimit, nil},
 	}
 }
 

@@ -53,11 +53,17 @@ func (k Keys) keyFor(presented string) (found *Key) {
 	return found
 }
 
-// authenticate finds the API key of a request and lets the route's handler answer its caller. It returns an error if the key is missing,
+// authenticate finds the API key of a request and lets the route's handler answer its caller. In an overload it refuses the request before
+// that, since then what a refusal costs is taken from those that are admitted. It returns an error if the key is missing,
 // unknown or expired, if it lacks the scope, if the route is for secret keys only, if a browser's key comes from another origin or too
 // often, or if a page sends a secret key.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if r.full != nil {
+			if err := r.full(a.codes); err != nil {
+				return err
+			}
+		}
 		presented, ok := server.BearerToken(c)
 		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key: send Authorization: Bearer sk_…"}

@@ -3,12 +3,15 @@ package api_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -27,8 +30,52 @@ func scoped(t *testing.T) *echo.Echo {
 		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
 	}
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
-	api.New(nil, keys).Register(e)
+	api.New(full{}, keys).Register(e)
 	return e
+}
+
+// full is use cases that are not there, but for the answer to whether they are overloaded: with sends, with checks.
+type full struct {
+	api.Codes
+	sends, checks error
+}
+
+func (f full) SendsOverloaded() error  { return f.sends }
+func (f full) ChecksOverloaded() error { return f.checks }
+
+// unread is a body that fails the test if it is read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) { u.Error("the body was read"); return 0, io.EOF }
+
+// In an overload sends and checks are refused before their key is looked up and their body read, and nothing else is.
+func TestAnOverloadIsRefusedUnread(t *testing.T) {
+	over := &verification.OverloadedError{RetryAfter: 3 * time.Second}
+	for name, c := range map[string]struct {
+		codes   full
+		refused []string
+	}{
+		"sends":  {full{sends: over}, []string{"/v1/verifications"}},
+		"checks": {full{checks: over}, []string{"/v1/verifications/x/check", "/v1/verifications/check"}},
+	} {
+		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+		api.New(c.codes, nil).Register(e)
+		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check", "/v1/verifications/x/cancel",
+			"/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
+			r, w := httptest.NewRequest(http.MethodPost, path, unread{t}), httptest.NewRecorder()
+			r.Header.Set("Authorization", "Bearer sk_unknown")
+			e.ServeHTTP(w, r)
+			want := http.StatusUnauthorized
+			if slices.Contains(c.refused, path) {
+				want = http.StatusServiceUnavailable
+				if got := w.Header(); got.Get("Retry-After") != "3" || got.Get("X-Request-Id") == "" || got.Get("Cache-Control") != "no-store" ||
+					!strings.Contains(w.Body.String(), `"may_have_counted":false`) {
+					t.Errorf("%s: %v %s", path, got, w.Body)
+				}
+			}
+			servertest.Same(t, name+" full: "+path, w.Code, want)
+		}
+	}
 }
 
 func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {

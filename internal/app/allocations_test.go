@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,11 +24,90 @@ import (
 // and database. Raise it only with a reason that is worth a garbage collector's time at each send.
 const mostAllocations = 187
 
+// mostOfARefusal is what a send may take that is refused at once in an overload. What refusals take, those that are admitted lack.
+const mostOfARefusal = 83
+
 // A send takes no more allocations than it did: each costs twice, when it is made and when it is collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
-	const key = "sk_of_the_benchmarks_0123456789abcdef"
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + key, "SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
+	l := newLight(t)
+	send := func() {
+		if w := l.send(); w.Code != http.StatusAccepted {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		<-l.parts.finished
+	}
+	for range 200 {
+		send()
+	}
+	atMost(t, "a send", mostAllocations, send)
+}
+
+// Nor does a send that is refused at once.
+func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
+	servertest.SkipUnderRace(t)
+	l := newLight(t)
+	l.parts.stands = make(chan chan struct{})
+	var waiting sync.WaitGroup
+	var all []chan struct{}
+	for l.codes.SendsOverloaded() == nil {
+		waiting.Go(func() { l.send() })
+		all = append(all, make(chan struct{}))
+		l.parts.stands <- all[len(all)-1]
+	}
+	atMost(t, "a refusal", mostOfARefusal, func() {
+		if w := l.send(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	})
+	shown := func() string {
+		w := httptest.NewRecorder()
+		l.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		var lines []string
+		for line := range strings.Lines(w.Body.String()) {
+			if strings.HasPrefix(line, "sendcode_admission_") && strings.Contains(line, `of="sends"`) {
+				lines = append(lines, strings.TrimPrefix(line, "sendcode_admission_"))
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
+	servertest.Same(t, "metrics", shown(), fmt.Sprintf(`places{of="sends"} %d
+refusals_total{class="known",of="sends"} 0
+refusals_total{class="stranger",of="sends"} 0
+refusals_total{class="unread",of="sends"} %d
+under_way{class="known",of="sends"} %d
+under_way{class="stranger",of="sends"} 0
+`, l.codes.Admissions()[0].Most, refused, len(all)))
+	for _, one := range all {
+		close(one)
+	}
+	waiting.Wait()
+}
+
+func atMost(t *testing.T, what string, most float64, do func()) {
+	t.Helper()
+	got := testing.AllocsPerRun(500, do)
+	t.Logf("%s takes %v allocations, of at most %v", what, got, most)
+	if got > most {
+		t.Errorf("%s takes %v allocations, want at most %v", what, got, most)
+	}
+}
+
+// light is a service on parts that take nothing.
+type light struct {
+	*App
+	parts *lightParts
+	sent  atomic.Int64
+}
+
+const lightKey = "sk_of_the_benchmarks_0123456789abcdef"
+
+// newLight starts one, until the test ends.
+func newLight(t *testing.T) *light {
+	t.Helper()
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + lightKey, "SENDCODE_DRAIN=0s",
+		"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,46 +115,42 @@ func TestAllocationsOfASend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 1)}
+	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
 	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
-	n := 0
-	send := func() {
-		n++
-		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`, n)
-		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
-		r.Header.Set("Authorization", "Bearer "+key)
-		r.Header.Set("Content-Type", "application/json")
-		a.listeners[0].routes.ServeHTTP(w, r)
-		if w.Code != http.StatusAccepted {
-			t.Fatalf("%d %s", w.Code, w.Body)
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-		<-parts.finished
-	}
-	for range 200 {
-		send()
-	}
-	got := testing.AllocsPerRun(500, send)
-	t.Logf("a send takes %v allocations, of at most %d", got, mostAllocations)
-	if got > mostAllocations {
-		t.Errorf("a send takes %v allocations, want at most %d", got, mostAllocations)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	})
+	return &light{App: a, parts: parts}
+}
+
+// send asks for a code to a recipient of its own.
+func (l *light) send() *httptest.ResponseRecorder {
+	body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`, l.sent.Add(1))
+	r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
+	r.Header.Set("Authorization", "Bearer "+lightKey)
+	r.Header.Set("Content-Type", "application/json")
+	l.listeners[0].routes.ServeHTTP(w, r)
+	return w
 }
 
 // lightParts admits every send as the database does where it has nothing of its recipient, accepts every mail, and writes nothing.
 type lightParts struct {
 	*sqldb.DB
 	finished chan struct{}
+	stands   chan chan struct{} // tells a send for what to wait before it is decided; nil: for nothing
 }
 
 // Begin implements verification.Store.
 func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, error) {
+	if l.stands != nil {
+		<-<-l.stands
+	}
 	in, err := store.ValidatedIntent(in)
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1

@@ -18,11 +18,11 @@ import (
 
 // mend compares the events of the limiter's buckets of these scopes with the database's, rewrites the buckets, and returns the events that
 // only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas with different files do not write against each
-// other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. Errors: errClockSet,
-// quota.ErrUnavailable, or of the database.
+// other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. The database may take as long
+// as store.CallTimeout, each call of the limiter as long as TakeTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
 func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
 	map[quota.Scope][]quota.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	ahead := g.clocks.ahead()
 	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
@@ -31,7 +31,7 @@ func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Dec
 	var changes []change
 	for _, scope := range scopes {
 		asked := g.now()
-		limited, now, err := g.shared.Events(ctx, buckets[scope])
+		limited, now, err := g.limiterEvents(ctx, buckets[scope])
 		if err != nil {
 			return nil, err
 		}
@@ -60,6 +60,13 @@ func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Dec
 		g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
 	}
 	return all, nil
+}
+
+// limiterEvents returns the events of a bucket of the limiter, and the time on its clock. Error: of the limiter.
+func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
+	return g.shared.Events(ctx, bucket)
 }
 
 // keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share the bucket of failures.
@@ -173,6 +180,8 @@ func (g *Gates) rewrite(ctx context.Context, c change) error {
 	if c.lacks {
 		g.countRebuild()
 	}
+	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	defer cancel()
 	if err := g.shared.Record(ctx, c.bucket, c.keep, c.set); err != nil {
 		return fmt.Errorf("recording %d events: %w", len(c.set), err)
 	}

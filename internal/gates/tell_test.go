@@ -929,6 +929,56 @@ func TestARefusalWaitsForASilentDatabase(t *testing.T) {
 	})
 }
 
+// slowRows is a database that finds sends by their IDs so late.
+type slowRows struct {
+	*sqlitetest.DB
+	late time.Duration
+}
+
+func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error) {
+	select {
+	case <-ctx.Done():
+		return nil, fault.Unavailable
+	case <-time.After(s.late):
+		return s.DB.SendsByID(ctx, ids)
+	}
+}
+
+// A comparison waits for the database as long as any call does, and for each call of the limiter as long as that may take.
+func TestAComparisonWaitsForBothGates(t *testing.T) {
+	rule := vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
+	vtest.InBubbleWith(t, rule, func(r *vtest.Rig) {
+		ask := func(late time.Duration, admitted bool) (took time.Duration) {
+			began := time.Now()
+			r.AskAt(r.ReplicaOn(slowRows{r.Store, late}, r.MailServer, r.Carrier), vtest.AskFor(vtest.Ana), admitted)
+			return time.Since(began)
+		}
+		before := time.Now()
+		r.SendTo(vtest.Ana)
+		r.NoError(r.Store.SetBack(before)) // so that the limiter alone has the send
+		r.Want("an admitted send took", ask(time.Hour, true), store.CallTimeout)
+		r.Want("a refusal took", ask(4*time.Second, false), 4*time.Second)
+		for _, stalls := range []string{"Events", "Record", "Refund"} {
+			r.EmptyLimiter()
+			r.NoError(r.Svc.Rebuilder.RefundLocal(r.Context(), stalls))
+			bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
+			r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: stalls, At: time.Now().Add(-time.Second)}}))
+			r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
+				if call == stalls {
+					<-ctx.Done()
+					return quota.ErrUnavailable
+				}
+				return do()
+			})
+			began := time.Now()
+			r.QuotaAt(r.Svc)
+			r.Want("a look at a limiter whose "+stalls+" stalls took", time.Since(began), gates.TakeTimeout)
+			r.Limiter.Around(nil)
+			r.Sleep(time.Second)
+		}
+	})
+}
+
 // An ID that is counted again after its refund counts.
 func TestARefundedIDThatIsCountedAgainIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

@@ -32,6 +32,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m := New()
 	m.RegisterLimiter(nil)
 	m.RegisterSettings(nil)
+	m.RegisterAdmissions(nil)
 	m.RegisterRebuilds(func() int64 { return 0 })
 	m.RegisterClocks(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
@@ -140,6 +141,15 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`: "0+2x400"}},
 		{"SendcodeUnavailable", 20 * m, 0, 0, map[string]string{
 			`sendcode_requests_total{outcome="unavailable"}`: down, `sendcode_requests_total{outcome="admitted"}`: "0+90x400"}},
+		{"SendcodeOverload", 2 * m, soon, 11 * m, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="unread"}`: "0+0x8 0+30x12 360+0x400", `sendcode_requests_total{outcome="admitted"}`: "0+20x400",
+			`sendcode_checks_total{outcome="approved"}`: "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 0+3x400", `sendcode_requests_total{outcome="admitted"}`: "0+40x400",
+			`sendcode_checks_total{outcome="approved"}`: "0+20x400"}},
+		{"SendcodeOverload", 20 * m, 0, 0, map[string]string{
+			`sendcode_admission_refusals_total{of="sends",class="known"}`: "0+0x8 4+0x400", `sendcode_requests_total{outcome="admitted"}`: stays,
+			`sendcode_checks_total{outcome="approved"}`: stays}},
 		{"SendcodeSendsWait", 3 * m, 4 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "0+0x8 0+15x400", sent("email"): stays}},
 		{"SendcodeSendsWait", 20 * m, 0, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
 		{"SendcodeSendsLate", 2 * m, 6 * m, 0, map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},

@@ -64,6 +64,36 @@ func (m *Metrics) RegisterPools(read func() []store.Pool) {
 	}})
 }
 
+// Admission is how many requests of a kind are under way, of how many there may be, and how many were refused at once.
+type Admission struct {
+	Of       string         // sends or checks
+	Most     int            // under way at once
+	UnderWay map[string]int // by class
+	Refused  map[string]int // since the start, by class
+}
+
+// RegisterAdmissions adds metrics of the requests that are admitted to be decided. read must not block.
+func (m *Metrics) RegisterAdmissions(read func() []Admission) {
+	most := prometheus.NewDesc("sendcode_admission_places", "How many sends or checks may be under way at once: as many as are decided in 4 s, "+
+		"at least 512 and at most 1,024.", []string{"of"}, nil)
+	under := prometheus.NewDesc("sendcode_admission_under_way", "Sends or checks that are being decided, by class: strangers have at most half of "+
+		"the places.", []string{"of", "class"}, nil)
+	refused := prometheus.NewDesc("sendcode_admission_refusals_total", "Sends or checks that were refused at once, since more came than can be "+
+		"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
+		[]string{"of", "class"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused, collect: func(show showFunc) {
+		for _, a := range read() {
+			show(most, float64(a.Most), a.Of)
+			for class, n := range a.UnderWay {
+				show(under, float64(n), a.Of, class)
+			}
+			for class, n := range a.Refused {
+				show(refused, float64(n), a.Of, class)
+			}
+		}
+	}})
+}
+
 // RegisterDisk adds gauges of the room on the disk that holds a directory. Where the system does not tell, they are missing.
 func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)

@@ -160,13 +160,15 @@ func wantsHTML(c echo.Context) bool {
 // logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused
 // on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
+	if _, overloaded := errors.AsType[*verification.OverloadedError](err); overloaded { // thousands a second
+		return
+	}
 	kind := ProblemOf(err).Kind
 	_, bare := err.(fault.Kind)
 	_, answered := errors.AsType[*Problem](err)
 	_, held := errors.AsType[*verification.HeldError](err)
-	_, overloaded := errors.AsType[*verification.OverloadedError](err)
 	switch {
-	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held || overloaded):
+	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held):
 	case errors.Is(err, keys.ErrUnknownKey):
 		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err)
 	default:

@@ -84,17 +84,22 @@ func isReport(c echo.Context) bool {
 func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnContext: withConn, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 
 // accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, with the client's /24 or
-// /48, as the database of sends keeps it, and with what was noted (requestid.Note): app, key, send.
+// /48, as the database of sends keeps it, and with what was noted (requestid.Note): app, key, send. A request whose
+// client has left goes no further; see errLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
-			if err := next(c); err != nil {
+			err := errLeft(c.Request())
+			if err == nil {
+				err = next(c)
+			}
+			if err != nil {
 				c.Error(err) // writes the response, so that its status is known below
 			}
 			took := time.Since(start)

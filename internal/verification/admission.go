@@ -3,6 +3,7 @@ package verification
 import (
 	"container/list"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -36,9 +37,19 @@ type admission struct {
 	strangers int            // among them
 	decided   [paceSlots]int // requests decided in each of the last slots of time
 	slot      int64          // the newest of these
+	refused   map[string]int // so far, by class
 }
 
-func newAdmission() *admission { return &admission{underWay: list.New()} }
+// Classes of an Admission.
+const (
+	ofStranger = "stranger"
+	ofKnown    = "known"
+	ofUnread   = "unread" // a request that was refused before its key and body were read
+)
+
+func newAdmission() *admission {
+	return &admission{underWay: list.New(), refused: map[string]int{ofStranger: 0, ofKnown: 0, ofUnread: 0}}
+}
 
 // OverloadedError refuses a request because those under way are as many as can be decided in time. It is a fault.Unavailable: nothing was
 // done or counted.
@@ -56,16 +67,12 @@ func (e *OverloadedError) Is(target error) bool { return target == fault.Unavail
 // enter admits a request or returns an *OverloadedError. The caller must call leave when the request is decided, or with false if it will
 // not be; only the first call has an effect.
 func (a *admission) enter(stranger bool) (leave func(decided bool), err error) {
+	class := classOf(stranger)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	most := a.most(now)
-	full, own := a.underWay.Len() >= most, a.underWay.Len()-a.strangers
-	if stranger {
-		own = a.strangers
-	}
-	if own >= most/2 && (full || stranger) {
-		return nil, &OverloadedError{retryAfter}
+	if err := a.refuse(class, now); err != nil {
+		return nil, err
 	}
 	if stranger {
 		a.strangers++
@@ -73,6 +80,34 @@ func (a *admission) enter(stranger bool) (leave func(decided bool), err error) {
 	place := a.underWay.PushBack(now)
 	var once sync.Once
 	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
+}
+
+// check returns the *OverloadedError with which enter would refuse a request of a class now; ofUnread: any request.
+func (a *admission) check(class string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refuse(class, time.Now())
+}
+
+// refuse returns an *OverloadedError and counts it if a request of a class has no place: all places are taken, of which others have at
+// least half, or strangers have their half. The caller holds the lock.
+func (a *admission) refuse(class string, now time.Time) error {
+	most := a.most(now)
+	switch {
+	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
+	case class == ofStranger && a.strangers >= most/2:
+	default:
+		return nil
+	}
+	a.refused[class]++
+	return &OverloadedError{retryAfter}
+}
+
+func classOf(stranger bool) string {
+	if stranger {
+		return ofStranger
+	}
+	return ofKnown
 }
 
 func (a *admission) leave(place *list.Element, stranger, decided bool) {
@@ -118,9 +153,58 @@ func (a *admission) advance(now time.Time) {
 // enter admits a request of a class, or counts its refusal for the log lines of an overload.
 func (s *Service) enter(a *admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.enter(class.IsStranger())
+	return leave, s.countOverload(what, err)
+}
+
+// countOverload counts a refusal for these lines, if err is one, and returns err.
+func (s *Service) countOverload(what string, err error) error {
 	if err != nil {
 		s.overload.count(what)
 		s.LogAlarms(context.Background())
 	}
-	return leave, err
+	return err
+}
+
+// SendsOverloaded returns the *OverloadedError with which Send would refuse any request now; nil: it would not. It is for callers that have
+// not read the request yet: to read one costs more than to refuse it.
+func (s *Service) SendsOverloaded() error { return s.countOverload(ofSends, s.sends.check(ofUnread)) }
+
+// ChecksOverloaded is SendsOverloaded for Check and CheckNamed.
+func (s *Service) ChecksOverloaded() error {
+	return s.countOverload(ofChecks, s.checks.check(ofUnread))
+}
+
+// refuseUnparsed returns the *OverloadedError with which Send would refuse a request of its class. nil also if the class is not known yet,
+// since a browser may be a known one.
+func (s *Service) refuseUnparsed(ask Ask) error {
+	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
+		return nil
+	}
+	return s.countOverload(ofSends, s.sends.check(classOf(ask.Caller.class().IsStranger())))
+}
+
+// What an admission is of.
+const (
+	ofSends  = "sends"
+	ofChecks = "checks"
+)
+
+// Admission is how full the process is, for metrics.
+type Admission struct {
+	Of       string         // sends or checks
+	Most     int            // how many may be under way at once
+	UnderWay map[string]int // by class: stranger or known
+	Refused  map[string]int // at once, since the start, by class: stranger, known, or unread, whose class was not looked at
+}
+
+// Admissions returns the state of both admissions.
+func (s *Service) Admissions() []Admission {
+	return []Admission{s.sends.state(ofSends), s.checks.state(ofChecks)}
+}
+
+func (a *admission) state(of string) Admission {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Admission{Of: of, Most: a.most(time.Now()), Refused: maps.Clone(a.refused),
+		UnderWay: map[string]int{ofStranger: a.strangers, ofKnown: a.underWay.Len() - a.strangers}}
 }

@@ -2,6 +2,7 @@ package verification
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -205,6 +206,39 @@ func TestStrangersHaveHalf(t *testing.T) {
 			t.Errorf("%d of 1,000 known served, %d refused; %d strangers served", o.served.Load(), o.refused.Load(), strangers.served.Load())
 		}
 	})
+}
+
+// A request that is not read yet is refused only where any would be. Strangers have no place where others have taken all.
+func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
+	const half = mostUnderWay / 2
+	for _, c := range []struct {
+		strangers, known int
+		stands           bool // for so long that fewer have places
+		want             string
+	}{
+		{0, 2*half - 1, false, "false false false"}, {0, 2 * half, false, "true true true"}, {half - 1, half + 1, false, "true true true"},
+		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"}, {half - 1, 1, true, "false false true"},
+	} {
+		servertest.Bubble(t, func(t *testing.T) {
+			a := newAdmission()
+			for n := range c.strangers + c.known {
+				if _, err := a.enter(n < c.strangers); err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			most := mostUnderWay
+			if c.stands {
+				most = leastUnderWay
+				time.Sleep(time.Minute)
+			}
+			got := fmt.Sprint(a.check(ofUnread) != nil, a.check(ofKnown) != nil, a.check(ofStranger) != nil)
+			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
+			state := a.state(ofSends)
+			servertest.Same(t, "state", fmt.Sprint(state.Of, " ", state.Most, state.UnderWay[ofStranger], state.UnderWay[ofKnown]),
+				fmt.Sprint(ofSends, " ", most, c.strangers, c.known))
+			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ofUnread] > 0, state.Refused[ofKnown] > 0, state.Refused[ofStranger] > 0), c.want)
+		})
+	}
 }
 
 // A request leaves once, and one that was not decided is no part of the pace.

@@ -26,7 +26,7 @@ type CheckResult struct {
 // *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
 // *OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
-	leave, err := s.enter(s.checks, "checks", c.class())
+	leave, err := s.enter(s.checks, ofChecks, c.class())
 	if err != nil {
 		return CheckResult{}, err
 	}

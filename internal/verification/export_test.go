@@ -15,3 +15,20 @@ func (s *Service) Queues() int {
 	defer s.recipients.mu.Unlock()
 	return len(s.recipients.queues)
 }
+
+// FillSends takes so many places of sends, for strangers or others.
+func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers) }
+
+// FillChecks is FillSends for checks.
+func (s *Service) FillChecks(n int, strangers bool) { fill(s.checks, n, strangers) }
+
+func fill(a *admission, n int, strangers bool) {
+	for range n {
+		if _, err := a.enter(strangers); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Places of an admission.
+const Places = mostUnderWay

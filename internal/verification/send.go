@@ -28,6 +28,9 @@ type Answer struct {
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
 // *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *OverloadedError, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
+	if err := s.refuseUnparsed(ask); err != nil {
+		return Answer{}, err
+	}
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
@@ -41,7 +44,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		return Answer{}, fault.Unavailable
 	}
 	defer a.slot.releaseLater()
-	if a.leave, err = s.enter(s.sends, "sends", a.class); err != nil {
+	if a.leave, err = s.enter(s.sends, ofSends, a.class); err != nil {
 		return Answer{}, err
 	}
 	defer func() { a.leave(!errors.Is(err, fault.Unavailable)) }()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -32,6 +33,19 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 			servertest.Same(t, text, one[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
 		}
 		conn.Release()
+	}
+}
+
+// A connection opens where a round trip takes as long as an admission reckons with: with TLS and a password (SCRAM), before its time is up,
+// and its caller has time left. Until it is open, nothing can be decided.
+func TestAFarConnectionOpensInTime(t *testing.T) {
+	const farthest = 600 * time.Millisecond
+	p, through := newProxy(t, lentDatabase(t))
+	connect(t, through)
+	const tcp, tls, scram = 1, 2, 2 // the proxy's server asks for no TLS and no password
+	takes := time.Duration(tcp+tls+p.turns.Load()+scram) * farthest
+	if takes != 6*farthest || takes+farthest > connectTimeout() || connectTimeout() >= store.CallTimeout {
+		t.Errorf("to open a connection takes %v, of %v; a call %v", takes, connectTimeout(), store.CallTimeout)
 	}
 }
 

@@ -52,16 +52,16 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil || server == conn.PgConn().PID() {
 		return err // an equal process ID means that no pooler is in between
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout())
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout) // a pooler that has no second connection lets it wait
 	defer cancel()
-	second, err := pgx.ConnectConfig(ctx, conn.Config())
+	second, err := pgx.ConnectConfig(bounded, conn.Config())
 	if err != nil {
-		return poolerError(ctx, err)
+		return poolerError(bounded, err)
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
-	other, err := serverPID(ctx, second)
+	other, err := serverPID(bounded, second)
 	if err != nil {
-		return poolerError(ctx, err)
+		return poolerError(bounded, err)
 	}
 	divided, err := dividesSessions(ctx, conn, second, server, other)
 	if divided {
