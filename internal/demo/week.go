@@ -41,7 +41,7 @@ const Week = 7 * 24 * time.Hour
 
 // Config is the file of settings that the week is played with: apps and purposes by name.
 const Config = `apps:
-  - {name: shop, title: The Shop}
+  - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
   - {name: bank, title: Example Bank}
 purposes:
   login:

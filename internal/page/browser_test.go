@@ -224,7 +224,8 @@ func (b *tab) card(kind string, words ...string) {
 	b.Helper()
 	b.until(b.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
 	for _, w := range words {
-		b.until(b.q("#card") + fmt.Sprintf(".innerText.replace(/\\s+/g, ' ').includes(%q)", w))
+		b.until(fmt.Sprintf("((card) => [card.innerText, ...[...card.querySelectorAll('details:not([open]) .pips')].map((folded) => folded.textContent)]"+
+			".join(' ').replace(/\\s+/g, ' ').includes(%q))(%s)", w, b.q("#card")))
 	}
 }
 

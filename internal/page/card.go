@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"html/template"
 	"strings"
 	"time"
@@ -11,27 +12,28 @@ import (
 
 // card is one state of the page. A field that a kind does not show is empty.
 type card struct {
-	Kind    string // ask, code, enough, failed, ended, away or approved: the name of its template
-	T       words
-	Page    *Page
-	Heading string
-	Lead    template.HTML
-	Say     string        // what a screen reader is told when the card comes
-	Poll    bool          // the mail is under way
-	Follow  bool          // the script asks again soon
-	Next    int64         // ms until the state changes by time alone; 0: it does not
-	Away    bool          // a part of the service does not answer: 503
-	Crowded time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
-	Rev     string        // equal for cards that differ in nothing but time
-	Of      string        // mark of the verification that the forms are about
-	Intent  string        // names this rendering, so that a double click sends or checks once
-	Note    *notice
-	Known   bool        // offer to forget this device
-	Support string      // names the send to support; empty: there is none, or no need
-	Typo    *suggestion // about the recipient; nil: none
-	Again   resendButton
-	Rows    []web.Pips
-	Instead *otherChannelLink // nil: there is no other channel
+	Kind      string // ask, code, enough, failed, ended, away or approved: the name of its template
+	T         words
+	Page      *Page
+	Heading   string
+	Lead      template.HTML
+	Say       string        // what a screen reader is told when the card comes
+	Poll      bool          // the mail is under way
+	Follow    bool          // the script asks again soon
+	Next      int64         // ms until the state changes by time alone; 0: it does not
+	Away      bool          // a part of the service does not answer: 503
+	Crowded   time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
+	Rev       string        // equal for cards that differ in nothing but time
+	Of        string        // mark of the verification that the forms are about
+	Intent    string        // names this rendering, so that a double click sends or checks once
+	Note      *notice
+	Known     bool        // offer to forget this device
+	Support   string      // names the send to support; empty: there is none, or no need
+	Typo      *suggestion // about the recipient; nil: none
+	Again     resendButton
+	Rows      []web.Pips
+	RulesOpen bool              // the rows are shown before they are asked for
+	Instead   *otherChannelLink // nil: there is no other channel
 
 	Ask    *askForm
 	Code   *codeForm
@@ -137,6 +139,9 @@ type codeForm struct {
 	Expiry  moment
 	Help    *help
 }
+
+// Places returns a dash for each character of the code, to stand in the empty field; a space where their number is not known.
+func (f codeForm) Places() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
 
 // help is the advice for a mail that does not arrive.
 type help struct {

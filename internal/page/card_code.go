@@ -17,7 +17,8 @@ const helpAfter = 15 * time.Second
 func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
-	k.Lead, k.Rows, k.Again = l.t.html(sentTo, "to", v.To), l.t.pips(l.answer.Quota), l.resendButton("SendAgain")
+	k.Lead, k.Again = l.t.html(sentTo, "to", v.To), l.resendButton("SendAgain")
+	l.addRules(k)
 	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:

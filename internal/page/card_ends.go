@@ -15,14 +15,22 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	worst, _ := l.answer.Quota.Blocking()
 	heading, detail := l.t.ruleExplanation(worst, v.To)
 	k := l.newCard("enough", heading)
-	k.Since, k.Rows, k.Instead = detail, l.t.pips(l.answer.Quota), l.otherChannelLink()
+	k.Since, k.Instead = detail, l.otherChannelLink()
+	l.addRules(k)
 	k.Again = l.resendButton("SendCode")
 	k.Say += l.t["Stop"] + k.Again.Reason
-	if left := v.ExpiresAt.Sub(v.Now); v.State == verification.Pending && left > 0 && !firstSendFailed(v) {
+	if v.State == verification.Pending && !firstSendFailed(v) {
+		l.addLastCode(k, v)
+	}
+	return k
+}
+
+// addLastCode adds to a card without a field that the last code still works, and the way to its field.
+func (l *visit) addLastCode(k *card, v verification.View) {
+	if left := v.ExpiresAt.Sub(v.Now); left > 0 {
 		k.Last = new(momentIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationDown(left))))
 		k.Next = left.Milliseconds() + 1
 	}
-	return k
 }
 
 // firstSendFailed reports whether the first message of a verification failed.
@@ -66,11 +74,14 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
 }
 
-// failedCard returns the card of a verification whose first message was not sent. It does not say why.
+// failedCard returns the card of a verification whose first message was refused at once, or came back. It does not say why.
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
 	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
 	switch {
+	case v.Send.Status == store.Undelivered:
+		k.Heading, k.Say, k.Lead = l.t["NotArrived"], l.t["NotArrived"], escapeHTML(l.t["NotArrivedLead"])
+		l.addLastCode(k, v)
 	case v.Send.Counts:
 	case l.answer.Quota.Allowed():
 		k.Note = &notice{"note", l.t["DidNotCountNow"]}
@@ -104,7 +115,8 @@ func (l *visit) endedCard(v verification.View) *card {
 	k := l.newCard("ended", l.t[key])
 	lead := l.t.fill(key+"Lead", "d", l.t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
 	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.html("GoesTo", "to", v.To)
-	k.Rows, k.Instead, k.Again = l.t.pips(l.answer.Quota), l.otherChannelLink(), l.resendButton("NewCode")
+	k.Instead, k.Again = l.otherChannelLink(), l.resendButton("NewCode")
+	l.addRules(k)
 	k.Say += l.t["Stop"] + k.Again.Reason
 	l.addEndNote(k)
 	return k

@@ -43,7 +43,8 @@ type cardCase struct {
 		Note    string      // what the last act came to
 		Tries   int         // left; 0: all of them
 		Screen  requestedView
-		Known   bool // the browser
+		Known   bool  // the browser
+		Left    []int // places of the default rules; none: there is one rule
 	}
 	Card drawn
 }
@@ -87,6 +88,14 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 		}
 		rules = []quota.State{{Rule: rule, Used: 1, RetryAfter: wait, ResetAfter: wait}}
 	}
+	if s.Left != nil {
+		rules = nil
+	}
+	for i, left := range s.Left {
+		name := []string{"minute", "hour", "day"}[i]
+		rule := quota.Rule{Name: name, Scope: quota.Recipient, Limit: []int{1, 5, 10}[i], Window: windows[name]}
+		rules = append(rules, quota.State{Rule: rule, Used: rule.Limit - left})
+	}
 	return verification.Answer{View: v, Quota: quota.Decision{At: now, Rules: rules}}
 }
 
@@ -111,7 +120,7 @@ func (c cardCase) text(t words, key string) string {
 	return t.fill(key, "n", "6")
 }
 
-var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`}
+var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`}
 
 func drawnIn(page string) (d drawn) {
 	one := func(pattern string) string {

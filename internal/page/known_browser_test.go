@@ -137,7 +137,7 @@ apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]
 		other := asks("left")
 		from := time.Now()
 		reports(mine, "hard")
-		first.card("code", "It did not arrive", "This address does not take our mail.", "3 left")
+		first.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address", "The last code still works until")
 		t.Logf("the card says so %v after the report", time.Since(from))
 		other.run(looks, `setTimeout(() => { window.rested = true }, 5000)`)
 		other.until(`window.rested`)

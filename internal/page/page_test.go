@@ -253,7 +253,7 @@ func TestAnAddressIsNotWatchedAfterARefusal(t *testing.T) {
 func TestHelpComesWhenItIsNeeded(t *testing.T) {
 	w := world(t)
 	page := post(t, w, "", "send", "to", pagetest.Address)
-	silent(t, page, "<details")
+	silent(t, page, `class="help"`)
 	w.Codes.Settle(store.Sent)
 	w.Advance(14 * time.Second)
 	contains(t, get(t, w, ""), `<details class="help" data-open="1000">`)

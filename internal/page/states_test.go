@@ -42,6 +42,11 @@ const faults = `((scope) => {
   if (scope.querySelector('#code')?.type !== undefined) {
     const c = scope.querySelector('#code');
     const mode = 'letters' in c.dataset ? 'text characters' : 'numeric none';
+    const { value } = c, check = scope.querySelector('#check'), typed = ('letters' in c.dataset ? 'W' : '8').repeat(c.dataset.length || 6);
+    if (check.getBoundingClientRect().top > c.getBoundingClientRect().top + 10) out.push('the button is below the field');
+    c.value = typed;
+    if (c.scrollWidth > c.clientWidth) out.push('the code does not fit its field: ' + c.scrollWidth + ' in ' + c.clientWidth);
+    c.value = value;
     if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
   }
   for (const row of all('.pips-row')) {
@@ -212,7 +217,7 @@ const drawing = `(async (cases) => {
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
-  const parts = { help: 'details.help', rules: '.rules', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
+  const parts = { help: 'details.help', rules: '.rules', open: '.rules[open]', instead: '.instead', forget: '[data-act="forget"]', last: '[data-act="code"]' };
   const differ = [];
   for (const { name, state, card } of cases) {
     const channel = state.channel ?? 'email', w = words[channel], tries = state.tries ?? 5, wait = state.wait ?? 0;
@@ -220,7 +225,11 @@ const drawing = `(async (cases) => {
     const rule = state.rule
       ? { name: state.rule, scope: state.scope ?? 'recipient', limit: 1, window, remaining: 0, reset_after: wait, retry_after: wait }
       : { name: 'own', scope: 'recipient', limit: 9, window: 7200, remaining: 9, reset_after: 0, retry_after: 0 };
-    const quota = { allowed: wait === 0, retry_after: wait, blocked_by: wait > 0 ? state.rule : null, rules: [rule] };
+    const left = state.left?.map((remaining, i) => {
+      const name = ['minute', 'hour', 'day'][i];
+      return { name, scope: 'recipient', limit: [1, 5, 10][i], window: windows[name], remaining, reset_after: 0, retry_after: 0 };
+    });
+    const quota = { allowed: wait === 0, retry_after: wait, blocked_by: wait > 0 ? state.rule : null, rules: left ?? [rule] };
     const at = Date.parse('2026-03-04T14:02:20Z'), iso = (s) => new Date(at + s * 1000).toISOString();
     const view = state.status && {
       id: 'v', status: state.status, channel, to: 'a•••@example.com', created_at: iso(-60), expires_at: iso(540), expires_in: state.status === 'expired' ? 0 : 540,

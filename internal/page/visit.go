@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -121,10 +122,16 @@ func (l *visit) cardFor(v verification.View) *card {
 		return l.refusedSendCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
-	case firstSendFailed(v):
+	case firstSendFailed(v), l.showsBounce(v):
 		return l.failedCard(v)
 	}
 	return l.codeCard(v)
+}
+
+// showsBounce reports whether the first message came back, and the person neither asks for the field nor has just typed a code.
+func (l *visit) showsBounce(v verification.View) bool {
+	typed := slices.Contains([]noteKind{wrongCode, badCode, tooMany}, l.session.Note.Kind)
+	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCode && !typed
 }
 
 // rememberedRefusalCard returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is

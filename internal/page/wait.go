@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,6 +64,27 @@ func (t words) countdown(key string, d time.Duration, done string) (wait web.Wai
 		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
 	}
 	return wait, t.fill(key+"Else", "d", t.durationUp(d))
+}
+
+// few is how many places may be left of a rule before the card shows its rules unasked.
+const few = 2
+
+// addRules adds the rules to a card: folded while all but the shortest of the recipient's rules have many places left.
+func (l *visit) addRules(k *card) {
+	rules := l.answer.Quota.Rules
+	k.Rows = l.t.pips(l.answer.Quota)
+	var shortest time.Duration
+	for _, s := range rules {
+		if s.Scope == quota.Recipient && (shortest == 0 || s.Window < shortest) {
+			shortest = s.Window
+		}
+	}
+	k.RulesOpen = slices.ContainsFunc(rules, func(s quota.State) bool {
+		if s.Scope != quota.Recipient {
+			return s.RetryAfter > 0 && sharedRuleKey(s.Scope) != ""
+		}
+		return s.Remaining() <= few && (s.Limit > few || s.Window > shortest)
+	})
 }
 
 // pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only

@@ -109,17 +109,17 @@ export class Cards {
       return false;
     }
     if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // a person is typing
-    const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
+    const same = old.dataset.kind === next.dataset.kind;
     this.#countdown.receive(moment);
     this.replace(next);
     if (same && field && (!mine?.contains(field) || 'keep' in this.find('#code').dataset)) this.find('#code').value = field.value;
     if (same && field && !mine && !field.matches('[aria-invalid]')) this.#mend(this.find('#code'));
-    if (open && next.querySelector('details')) next.querySelector('details').open = true;
+    for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
-    (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
+    (mine && next.querySelector('[aria-invalid]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
     if (kept && kept === this.find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
     this.code?.check(); // what was typed while an answer was awaited
     return true;
@@ -133,7 +133,7 @@ export class Cards {
     this.#countdown.receive(moment);
     ours.forEach((each, i) => { each.dataset.wait = theirs[i].dataset.wait; });
     if (next.dataset.next) old.dataset.next = next.dataset.next;
-    if (help) help.dataset.open = next.querySelector('details').dataset.open ?? 0;
+    if (help) help.dataset.open = next.querySelector('.help').dataset.open ?? 0;
     this.tick();
     return true;
   }

@@ -30,7 +30,7 @@ export class Countdown {
   tick() {
     this.stop();
     const alone = this.moment.parted() && !this.unsure(this.moment); // with clocks of which one is wrong
-    const gone = this.moment.elapsed(), certain = this.moment.certain(), steps = [minute], card = this.card(), help = card.querySelector('details');
+    const gone = this.moment.elapsed(), certain = this.moment.certain(), steps = [minute], card = this.card(), help = card.querySelector('.help');
     for (const each of card.querySelectorAll('[data-wait]')) {
       const { wait } = each.dataset;
       if (wait > (alone ? gone : certain)) steps.push(glance, this.#count(each, Math.max(wait - gone, Math.min(wait - certain, second))));

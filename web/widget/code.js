@@ -83,14 +83,14 @@ function code(w, state) {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
     body: [
-      heading(head), lead(emphasised(sent, { to: view.to }), flying && dots(), ' ', link('change', w.Change)),
+      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), ' ', link('change', w.Change)),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
         h('div', { class: 'code-row' },
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
-            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: ' ', maxlength: 1000,
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: '–'.repeat(n ?? 0) || ' ', maxlength: 1000,
             'data-length': n, 'data-sms': state.channel === 'sms', 'data-focus': true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', n && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
@@ -120,10 +120,10 @@ function help(w, view) {
   return h('details', { class: 'help', part: 'help', open: status === 'unknown', 'data-open': status !== 'unknown' && helpAfter },
     h('summary', {}, w.NothingYet),
     h('ul', {},
-      status === 'unknown' && h('li', {}, w.AcceptedHow),
-      status === 'delivered' && h('li', {}, w.HasArrived),
       h('li', {}, w.LookInSpamElse),
-      h('li', {}, emphasised(w.IsAddressRight, { to: view.to }), ' ', link('change', w.Change))));
+      h('li', {}, emphasised(w.IsAddressRight, { to: view.to }), ' ', link('change', w.Change)),
+      status === 'unknown' && h('li', {}, w.AcceptedHow),
+      status === 'delivered' && h('li', {}, w.HasArrived)));
 }
 
 function enough(w, state) {
@@ -135,21 +135,24 @@ function enough(w, state) {
     body: [
       heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), box('bad', awayBox(w, note)),
       again(w, w.SendCode, quota), rules(w, quota),
-      works && h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt)),
-      instead(w, state),
+      works && last(w, view), instead(w, state),
     ],
   };
 }
 
+const last = (w, view) => h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt));
+
+// failed is for a first message that was refused at once, or came back.
 function failed(w, state) {
-  const { view, quota, note } = state, trouble = awayBox(w, note);
-  const text = trouble || (view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount);
+  const { view, quota, note } = state, trouble = awayBox(w, note), back = view.send.status === 'undelivered';
+  const text = trouble || (back || view.send.counts ? '' : quota.allowed ? w.DidNotCountNow : w.DidNotCount), head = back ? w.NotArrived : w.NotDelivered;
   return {
-    say: [w.NotDelivered, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
+    say: [head, text].filter(Boolean).join(w.Stop), rev: [view.send.id, quota.allowed, there(state)], next: back ? view.expires_in * second + second : null,
     body: [
-      heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
+      heading(head), lead(back ? w.NotArrivedLead : emphasised(w.NotDeliveredLead, { to: view.to })),
       h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
       again(w, w.TryAgain, quota, { quiet: true }), instead(w, state), box(trouble ? 'bad' : 'note', text), locked(w, note),
+      back && last(w, view),
     ],
   };
 }
@@ -199,13 +202,17 @@ function misplaced(w) {
 // wide are the names of rules that are not the recipient's, by scope: of the network, and of all.
 const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether, everything: w.AllTogether })[scope];
 
-// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
+// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses. They are folded
+// while all but the shortest have many places left.
 function rules(w, quota) {
   const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide(w, r.scope)) ?? [];
-  return own.length > 0 && h('div', { class: 'rules', part: 'rules', role: 'group', 'aria-label': w.PipsLabel },
+  const shortest = Math.min(...own.map((r) => r.window)), tells = (r) => wide(w, r.scope) || r.remaining <= few && (r.limit > few || r.window > shortest);
+  return own.length > 0 && h('details', { class: 'rules', part: 'rules', open: own.some(tells) },
+    h('summary', {}, w.PipsLabel),
     h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
 }
 
+const few = 2; // places left, of which the card tells unasked
 const longest = 12; // marks in a row; more are one bar, as in web/pips.go
 
 function row(w, r) {

@@ -34,7 +34,7 @@ export function draw(words, state) {
 
 const forgettable = (w, kind, known) => known && ['ask', 'approved'].includes(kind) && h('p', { class: 'aside' }, link('forget', w.ForgetDevice));
 
-const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
+const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
 
 function pick({ view, quota, refused, note, screen }) {
   if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
@@ -44,10 +44,10 @@ function pick({ view, quota, refused, note, screen }) {
   }
   if (note?.kind === 'away' && note.reading) return 'away';
   if (view.status === 'approved') return note?.kind === 'used' ? 'ended' : 'approved';
-  const held = quota.blocked_by === 'carrier' && neverSent(view); // by the mobile network, which told its wait
+  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
   if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
   if (view.status !== 'pending') return 'ended';
-  return neverSent(view) ? 'failed' : 'code';
+  return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
 }
 
 const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });

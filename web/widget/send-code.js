@@ -162,7 +162,7 @@ export class SendCode extends HTMLElement {
   formResetCallback() { this.reset(); }
 
   // focus goes to the field of the card, or to its heading.
-  focus(options) { (this.#root.querySelector('[data-focus]') ?? this.#root.getElementById('heading'))?.focus(options); }
+  focus(options) { (this.#cards.find('[data-focus]') ?? this.#cards.find('#heading'))?.focus(options); }
 
   // reset forgets the verification, the proof and the recipient, and begins with the first card.
   reset() {
@@ -190,9 +190,8 @@ export class SendCode extends HTMLElement {
   }
 
   #validate() {
-    const missing = this.required && !this.#proof;
-    if (!missing) this.#internals.setValidity({});
-    else this.#internals.setValidity({ valueMissing: true }, this.#w?.Unconfirmed ?? '…', this.#root.querySelector('[data-focus]') ?? this.#root.getElementById('card'));
+    const field = this.#cards.find('[data-focus]') ?? this.#cards.card;
+    this.#internals.setValidity({ valueMissing: this.required && !this.#proof }, this.#w?.Unconfirmed ?? '…', field);
   }
 
   get #code() { return modules[addresses.code]; }
@@ -240,7 +239,7 @@ export class SendCode extends HTMLElement {
   // way there is a card without any.
   async #speak() {
     const wanted = this.#locale, lang = spoken(wanted) ?? fallback;
-    if (!spoken(wanted)) console.warn(`<send-code>: there are no texts in ${wanted}, so it speaks ${lang}`);
+    if (!spoken(wanted)) console.warn(`<send-code>: no texts in ${wanted}; speaks ${lang}`);
     this.#words = wordsOf(lang);
     if (!this.#words) {
       this.#begin();
@@ -248,7 +247,7 @@ export class SendCode extends HTMLElement {
       if (this.#locale !== wanted) return;
       this.#words = wordsOf(there ? lang : addresses.lang);
     }
-    const { email: w } = this.#words, frame = this.#root.getElementById('frame');
+    const { email: w } = this.#words, frame = this.#cards.find('#frame');
     frame.lang = w.Lang;
     frame.dir = w.Dir;
     this.#cards.speak(w, w.Lang);
@@ -300,7 +299,7 @@ export class SendCode extends HTMLElement {
 // The other attributes as properties, which frameworks set where an element has them.
 for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', 'reference', 'to']) {
   Object.defineProperty(SendCode.prototype, name, {
-    configurable: true, enumerable: true,
+    enumerable: true,
     get() { return this.getAttribute(name) ?? ''; },
     set(value) { if (value == null) this.removeAttribute(name); else this.setAttribute(name, value); },
   });

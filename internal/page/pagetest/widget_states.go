@@ -52,7 +52,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-phone-denied", Kind: "ask", Phone: true, To: "+34 612 34 56 78"},
 		{Name: "widget-phone-code", Kind: "code", Phone: true, Before: steps{arrives}, To: Number},
 		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: steps{arrives}, To: Number, After: steps{later(75 * time.Second)}},
-		{Name: "widget-phone-undelivered", Kind: "code", Phone: true, Before: steps{immediately(store.Undelivered)}, To: Number},
+		{Name: "widget-phone-undelivered", Kind: "failed", Phone: true, Before: steps{immediately(store.Undelivered)}, To: Number},
 		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: steps{settle(store.Failed)}},
 		{Name: "widget-phone-limit", Kind: "enough", Phone: true, Before: steps{texting("DE"), text(Number), bar(23 * time.Hour)}, To: Number},
 		{Name: "widget-approved", Kind: "approved", Before: steps{arrives}, To: Address, Code: Code},
