@@ -45,6 +45,7 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 		{"an hour on the half", "Asia/Kolkata", Hour, "2026-11-20T10:29:59Z", "2026-11-20T09:30Z", "2026-11-20T10:30Z"},
 		{"a week from Monday", "Asia/Shanghai", Week, "2026-11-22T12:00+08:00", "2026-11-16T00:00+08:00", "2026-11-23T00:00+08:00"},
 		{"a month", "Asia/Shanghai", Month, "2028-02-29T23:59:59+08:00", "2028-02-01T00:00+08:00", "2028-03-01T00:00+08:00"},
+		{"Berlin, 31 days and an hour", "Europe/Berlin", Month, "2026-10-31T12:00+01:00", "2026-10-01T00:00+02:00", "2026-11-01T00:00+01:00"},
 		{"Berlin, 23 hours", "Europe/Berlin", Day, "2026-03-29T12:00+02:00", "2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00"},
 		{"Berlin, 25 hours", "Europe/Berlin", Day, "2026-10-25T12:00+01:00", "2026-10-25T00:00+02:00", "2026-10-26T00:00+01:00"},
 		{"Berlin, before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"},
@@ -57,7 +58,11 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30-03:30", "2009-11-01T00:00-02:30", "2009-11-02T00:00-03:30"},
 		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00+14:00", "2011-12-31T00:00+14:00", "2012-01-01T00:00+14:00"},
 	} {
-		start, end := calendar(1, c.per, zone(t, c.zone)).Period(parse(t, c.now))
+		rule := calendar(1, c.per, zone(t, c.zone))
+		start, end := rule.Period(parse(t, c.now))
+		if end.Sub(start) > rule.Keep() {
+			t.Errorf("%s: an event counts for up to %v and is kept for %v", c.about, end.Sub(start), rule.Keep())
+		}
 		same(t, c.about+": start", start, parse(t, c.start).UTC())
 		same(t, c.about+": end", end, parse(t, c.end).UTC())
 	}
