@@ -18,9 +18,13 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 
-// AnyWaits reports whether a send of a channel waits for its next attempt.
+// anyWaitsSQL looks at the same rows of the outbox. What waits is older than what is on its way.
+var anyWaitsSQL = fmt.Sprintf(`
+SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklog)
+
+// AnyWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels, waits for its next attempt.
 func (db *DB) AnyWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
-	found, err := ReadAll(ctx, db, OneColumn[bool], `SELECT EXISTS (SELECT 1 FROM outbox WHERE channel = @channel AND queued = true)`, Args{"channel": ch})
+	found, err := ReadAll(ctx, db, OneColumn[bool], anyWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err
 }
 
