@@ -78,6 +78,18 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	}
 }
 
+// Of a rule on failures unknown browsers have half, rounded down, and at least one place; all others have all.
+func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
+	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
+		p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
+		for class, want := range map[store.Class]int{store.SecretKey: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
+			if got := (Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
+				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)
+			}
+		}
+	}
+}
+
 // A subscriber of IPv6 has a /64; a /48 is 65,536 of them.
 func TestClientsAndNetworks(t *testing.T) {
 	for _, c := range []struct{ ip, client, network string }{
