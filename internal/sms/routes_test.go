@@ -194,7 +194,7 @@ var noRoute = &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 200,
 
 // What may be about one number sets no carrier aside: neither by one prefix, however often and between which successes, nor by messages
 // for strangers, who choose their numbers. Numbers of as many prefixes as set a carrier aside do, and what is said of the account does at
-// once. Each prefix counts again after a minute.
+// once. Each prefix counts again after two minutes.
 func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	by := func(fail *Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
@@ -210,7 +210,8 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 		}
 		return all
 	}
-	minute := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
+	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
+	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
 	account := by(&Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 402}, prefix(0), true)
 	for name, c := range map[string]struct {
@@ -224,8 +225,9 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 		"strangers' prefixes":           {own(50, noRoute, true), true},
 		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsInRow), false},
 		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
-		"one prefix, later":             {slices.Repeat([]step{failed, minute}, delivery.FaultsInRow+1), true},
-		"two prefixes, a minute apart":  {slices.Concat(own(2, noRoute, false), []step{minute}, own(2, noRoute, false)), true},
+		"one prefix, again and again":   {slices.Repeat([]step{failed, soon}, 2*delivery.FaultsInRow), true},
+		"one prefix, later":             {slices.Repeat([]step{failed, later}, delivery.FaultsInRow+1), true},
+		"prefixes that failed before":   {slices.Concat(own(2, noRoute, false), []step{later}, own(delivery.FaultsInRow, noRoute, false)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
