@@ -150,13 +150,13 @@ func (a *admission) advance(now time.Time) {
 	a.slot = slot
 }
 
-// enter admits a request of a class, or counts its refusal for the log lines of an overload.
+// enter admits a request of a class, or returns what countOverload has counted.
 func (s *Service) enter(a *admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
 }
 
-// countOverload counts a refusal for these lines, if err is one, and returns err.
+// countOverload counts a refusal for the log lines of an overload, if err is one, and returns err.
 func (s *Service) countOverload(what string, err error) error {
 	if err != nil {
 		s.overload.count(what)
