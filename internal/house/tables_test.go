@@ -25,6 +25,7 @@ var edges = map[string]string{
 	"internal/jsonpath":         "",
 	"internal/requestid":        "",
 	"internal/loopback":         "",
+	"internal/peek":             "",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
@@ -45,7 +46,7 @@ var edges = map[string]string{
 	"internal/store/batch":    "internal/store",
 	"internal/store/columns":  "internal/recipient internal/store",
 	"internal/store/sqldb":    "internal/fault quota internal/recipient internal/store internal/store/columns internal/store/gate",
-	"internal/store/postgres": "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
+	"internal/store/postgres": "internal/fault internal/peek quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
 	"internal/store/sqlite":   "internal/fault quota internal/recipient internal/store internal/store/batch internal/store/columns internal/store/gate internal/store/sqldb migrations",
 	"internal/webhook":        "internal/store",
 	"internal/keys":           "internal/code internal/recipient internal/store",
@@ -64,7 +65,7 @@ var edges = map[string]string{
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/fault internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/server": "internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page

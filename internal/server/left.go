@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/peek"
 )
 
 type connKey struct{}
@@ -19,7 +20,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 // caller waits for the answer any more. A client that closes its connection in one direction only is taken for one that has left. net/http
 // notices it too, but only once the handler runs. It is no middleware of its own, since echo allocates for each.
 func errLeft(r *http.Request) error {
-	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost && hasLeft(conn) {
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost && peek.At(conn) == peek.Ended {
 		return fault.Unavailable
 	}
 	return nil

@@ -4,8 +4,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/peek"
 	"sendcode/internal/store"
 	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
@@ -381,3 +384,13 @@ func sqlState(err error) string {
 // sql replaces @now in a statement by the SQL expression for the present time: the database server's, unless a test sets another
 // expression.
 func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }
+
+// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where the system can't be asked, it returns
+// false, and a lost connection is noticed when it is used.
+func hasUnreadBytes(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	state := peek.At(conn)
+	return state == peek.Bytes || state == peek.Ended
+}

@@ -1,0 +1,35 @@
+//go:build linux || darwin || freebsd
+
+package peek
+
+import (
+	"net"
+	"syscall"
+)
+
+// At returns what waits on a connection.
+func At(conn net.Conn) State {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return Unknown
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return Ended
+	}
+	var b [1]byte
+	found := Ended
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		switch {
+		case err == syscall.EAGAIN, err == syscall.EINTR:
+			found = Quiet
+		case n > 0:
+			found = Bytes
+		}
+	})
+	if err != nil {
+		return Ended
+	}
+	return found
+}
