@@ -3,6 +3,7 @@ package apptest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -113,6 +114,24 @@ func (s *Stack) Spawn() *Process {
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.Cmd.Wait()
+}
+
+// Freeze stops it, as a hypervisor that takes its processor away does, and returns when each of its threads stands still. SIGCONT ends that.
+func (p *Process) Freeze(t *testing.T) {
+	t.Helper()
+	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.Cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		Must(t, err)
+		break
+	}
+	if !status.Stopped() {
+		t.Fatalf("the process did not stop, it ended: %v", status)
+	}
 }
 
 // SendToAnaBy asks a process to send Ana a code, and fails the test unless the answer is 202.

@@ -185,7 +185,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	frozen := s.Spawn()
 	v := s.SendToAnaBy(frozen)
 	s.Await("its mail", func() bool { return s.MailServerGot("RCPT") == 1 })
-	apptest.Must(t, frozen.Cmd.Process.Signal(syscall.SIGSTOP))
+	frozen.Freeze(t)
 	s.Start(1)
 	s.Await("the other one to take over", func() bool { return s.MailServerGot("RCPT") == 2 })
 	close(refuses)
