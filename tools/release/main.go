@@ -206,11 +206,11 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
 	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
 		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
-	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
+	root, err := goRoot()
 	if err != nil {
 		return nil, err
 	}
-	terms, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
+	terms, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,11 @@ func TestRelink(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	bsd, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE"))
+	root, err := goRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bsd, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if err != nil {
 		t.Fatal(err)
 	}
