@@ -90,7 +90,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
-		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
 			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
