@@ -29,8 +29,9 @@ var edges = map[string]string{
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
-	"internal/sms":              "internal/delivery internal/loopback",
-	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
+	"internal/exchange":         "internal/delivery",
+	"internal/sms":              "internal/delivery internal/exchange internal/loopback",
+	"internal/sms/*":            "internal/sms internal/delivery internal/exchange internal/jsonpath", // a carrier each
 	"internal/proof":            "internal/keys",
 	"internal/openid":           "internal/loopback",
 	"docs":                      "",
@@ -88,7 +89,7 @@ var edges = map[string]string{
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
 	"internal/config": "internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
-		"internal/message internal/sms internal/sms/*",
+		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/admission internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
@@ -104,12 +105,13 @@ var edges = map[string]string{
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
-	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
+	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house internal/markdown")
 
 // modules says which packages may use another author's module, so that
 // changing one's mind about it has an end. Test files may use any module here.
 var modules = map[string]string{
 	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
+	"github.com/google/licensecheck":        "tools/release", // as pkg.go.dev reads licences
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "web",

@@ -51,7 +51,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
 	shown := set.Apps[app]
-	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
+	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles, Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))], message.RemainingMinutes(p.TTL)
 	request.Data.Support = sampleReference
 	all, err := d.sampleMails(request)
