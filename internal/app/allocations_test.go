@@ -50,7 +50,7 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	l.parts.stands = make(chan chan struct{})
 	var waiting sync.WaitGroup
 	var all []chan struct{}
-	for l.codes.SendsOverloaded() == nil {
+	for l.core.Codes.SendsOverloaded() == nil {
 		waiting.Go(func() { l.send() })
 		all = append(all, make(chan struct{}))
 		l.parts.stands <- all[len(all)-1]
@@ -78,7 +78,7 @@ refusals_total{class="stranger",of="sends"} 0
 refusals_total{class="unread",of="sends"} %d
 under_way{class="known",of="sends"} %d
 under_way{class="stranger",of="sends"} 0
-`, l.codes.Admissions()[0].Most, refused, len(all)))
+`, l.core.Codes.Admissions()[0].Most, refused, len(all)))
 	for _, one := range all {
 		close(one)
 	}
@@ -116,7 +116,7 @@ func newLight(t *testing.T) *light {
 		t.Fatal(err)
 	}
 	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
-	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
+	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()

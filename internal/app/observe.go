@@ -69,7 +69,7 @@ func (a *App) initApps(cfg config.Config) {
 
 // admissions returns how many sends and checks are under way.
 func (a *App) admissions() (all []metrics.Admission) {
-	for _, one := range a.codes.Admissions() {
+	for _, one := range a.core.Codes.Admissions() {
 		all = append(all, metrics.Admission(one))
 	}
 	return all

@@ -123,7 +123,7 @@ func TestCrashesWithAKey(t *testing.T) {
 		if c.refunds {
 			ended, stop := context.WithCancel(r.Context())
 			stop()
-			dead.Queue.Run(ended)
+			dead.Outbox.Run(ended)
 		}
 		if c.fault != sqlitetest.Lost {
 			r.WantError(r.SendError(keyed), verification.ErrBusy)
