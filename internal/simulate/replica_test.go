@@ -212,11 +212,6 @@ func (r *Replica) nextCommit(method string) Kind {
 	return ""
 }
 
-type unheard struct{}
-
-// Attempted implements webhook.observer.
-func (unheard) Attempted(string, string, time.Duration) {}
-
 // serve answers a request, unless the replica dies before; then nil.
 func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {
 	done := make(chan struct{})
