@@ -21,8 +21,9 @@ import (
 )
 
 // mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the answer, but no connection, mail server
-// and database. Raise it only with a reason that is worth a garbage collector's time at each send.
-const mostAllocations = 187
+// and database. Raise it only with a reason that is worth a garbage collector's time at each send. Eight are of the deadline of all steps
+// together, without which a proxy asks another replica while this one still decides (docs/decisions/0013-admission.md).
+const mostAllocations = 195
 
 // mostOfARefusal is what a send may take that is refused at once in an overload. What refusals take, those that are admitted lack.
 const mostOfARefusal = 83
@@ -72,13 +73,19 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 		return strings.Join(lines, "")
 	}
 	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
-	servertest.Same(t, "metrics", shown(), fmt.Sprintf(`places{of="sends"} %d
+	var lines string
+	var most int
+	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most { // fewer have a place once the oldest has waited for a while
+		most = l.core.Codes.Admissions()["sends"].Most
+		lines = shown()
+	}
+	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d
 refusals_total{class="known",of="sends"} 0
 refusals_total{class="stranger",of="sends"} 0
 refusals_total{class="unread",of="sends"} %d
 under_way{class="known",of="sends"} %d
 under_way{class="stranger",of="sends"} 0
-`, l.core.Codes.Admissions()["sends"].Most, refused, len(all)))
+`, most, refused, len(all)))
 	for _, one := range all {
 		close(one)
 	}

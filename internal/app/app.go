@@ -142,18 +142,18 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
-// fillSecrets parses the keys. If the configuration needs the data directory, it first locks that and fills in the secrets stored
-// there.
+// fillSecrets fills in the secrets of the data directory that no setting gives, and parses the keys. A directory with SQLite's file is
+// first locked for this process.
 func (a *App) fillSecrets() (err error) {
-	if a.cfg.NeedsDataDir() {
+	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(a.cfg.DataDir)
 		if err != nil {
 			return err
 		}
 		a.onClose(unlock)
-		if a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir); err != nil {
-			return err
-		}
+	}
+	if a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir); err != nil {
+		return err
 	}
 	a.ring, err = keys.Parse(a.cfg.SecretKeys.Reveal())
 	a.keys = keys.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: a.ring}

@@ -113,3 +113,22 @@ func TestAStopEnds(t *testing.T) {
 		}
 	}
 }
+
+// Replicas on one host whose rows are in Postgres share a data directory, and with it the secrets that they made.
+func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
+	dir := t.TempDir()
+	replica := func() *App {
+		cfg, err := config.Load([]string{"SENDCODE_DATA_DIR=" + dir, "SENDCODE_DATABASE_URL=postgres://h/d"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &App{cfg: cfg}
+		if err := a.fillSecrets(); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if one, another := replica(), replica(); !slices.Equal(one.generated, another.generated) || len(one.generated) != 2 {
+		t.Errorf("one has %d secrets, another has %d, or others", len(one.generated), len(another.generated))
+	}
+}

@@ -105,12 +105,13 @@ var edges = map[string]string{
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
-	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
+	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house internal/markdown")
 
 // modules says which packages may use another author's module, so that
 // changing one's mind about it has an end. Test files may use any module here.
 var modules = map[string]string{
 	"github.com/CycloneDX/cyclonedx-go":     "tools/release",
+	"github.com/google/licensecheck":        "tools/release", // as pkg.go.dev reads licences
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/andybalholm/brotli":         "web",

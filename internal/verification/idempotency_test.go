@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -140,11 +141,22 @@ func TestCrashesWithAKey(t *testing.T) {
 	})
 }
 
+// sleeper is a database that a process reaches only once it wakes, whatever became of the caller meanwhile.
+type sleeper struct {
+	vtest.Database
+	wake <-chan struct{}
+}
+
+func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	<-s.wake
+	return s.Database.Begin(context.WithoutCancel(ctx), in)
+}
+
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
-		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		wake := make(chan struct{})
+		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
 		var second verification.Answer
 		go func() { second, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(verification.ClaimLease)
@@ -152,6 +164,22 @@ func TestSleeperWithAKey(t *testing.T) {
 		close(wake)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID, first.Replayed)
+		r.WantMails(1)
+	})
+}
+
+// A process that slept in the limiter for longer than its lease is late: it sends nothing.
+func TestSleeperBeforeTheLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
+		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		var late error
+		go func() { _, late = asleep.Send(r.Context(), keyed) }()
+		r.Sleep(verification.ClaimLease)
+		r.Send(keyed)
+		close(wake)
+		r.Sleep(10 * time.Second)
+		r.WantError(late, fault.Unavailable)
 		r.WantMails(1)
 	})
 }
