@@ -174,14 +174,19 @@ func (a *App) registerPages(e *echo.Echo) {
 
 // configurePage makes the page use the present configuration.
 func (a *App) configurePage(cfg config.Config) {
-	p := a.core.Policy.Get().Purposes[policy.DefaultPurpose]
-	shape := code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}
+	set := a.core.Policy.Get()
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
 			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs, Sender: cfg.SenderOf(app).Address,
 		}
-		one.Subject = subjectByLanguage(a.mails, p, one.App, one.Title)
+		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
+			p := set.Purposes[name]
+			one.Purposes = append(one.Purposes, page.Purpose{
+				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.In,
+				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
+			})
+		}
 		switch {
 		case app.Name == cfg.Page.App:
 			first = one
@@ -189,7 +194,7 @@ func (a *App) configurePage(cfg config.Config) {
 			others = append(others, one)
 		}
 	}
-	a.page.Configure(shape, append([]page.AppPage{first}, others...)...)
+	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
 // subjectByLanguage returns a function that gives a mail's subject by language; people search for it in their mailbox. nil if subjects
@@ -202,7 +207,7 @@ func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string)
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
 		if !ok { // a failure leaves it empty
-			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: policy.DefaultPurpose,
+			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
 				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}

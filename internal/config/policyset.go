@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"sendcode/internal/brand"
+	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -63,13 +65,25 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of := p.Purpose
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
 	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn && p.PolicyName == defaultName
-	of.Shares = c.PurposesWithPolicy(p.PolicyName)
+	of.Shares, of.Titles = c.PurposesWithPolicy(p.PolicyName), message.NewTitles(p.titles())
 	for _, r := range c.Policies[p.PolicyName] {
 		if r.Reserve > 0 {
 			of.Reserve[r.Name] = r.Reserve
 		}
 	}
 	return of
+}
+
+// titles returns what the purpose's codes are for, by language.
+func (p purpose) titles() map[string]string {
+	if p.Kind != kindConfirm || len(p.Title) > 0 {
+		return p.Title
+	}
+	built := map[string]string{}
+	for _, w := range texts.PageLanguages() {
+		built[w.Lang()] = w.Section(texts.Page)["ToConfirm"]
+	}
+	return built
 }
 
 // policy returns the policy of this name; without rules if there is none.

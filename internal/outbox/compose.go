@@ -46,6 +46,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: set.AppData(v.App),
+		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
 	request.Data.Code, request.Data.Minutes = digits, message.RemainingMinutes(left)

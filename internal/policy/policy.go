@@ -32,6 +32,7 @@ type Purpose struct {
 	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
 	CodeLength int            // characters, 6 to 10
 	Alphabet   code.Alphabet
+	Titles     message.Titles // what its codes are for, in words
 
 	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel

@@ -34,6 +34,7 @@ type View struct {
 	Channel           recipient.Channel
 	To                string // masked
 	Purpose           string
+	PurposeTitle      string // what the code is for, in words of the verification's language; "" if it has no title in that
 	Reference         string
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
@@ -82,12 +83,14 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
-	status, final := send.Told(s.Policy.Get().Reports[v.Channel])
+	set := s.Policy.Get()
+	status, final := send.Told(set.Reports[v.Channel])
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
-		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
+		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
 			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
