@@ -68,7 +68,7 @@ func (a *App) newServices(through verification.Outbox) {
 		Prover: a.signer, Observer: a.metrics, Lease: outbox.DefaultLease, IDs: a.ids, Now: a.now, Logger: a.logger, Notify: a.hooks.Wake,
 		HoldUntil: a.cfg.HoldUntil,
 	}
-	teller := policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}
+	teller := webhook.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}
 	desk := support.Parts{
 		Teller: teller,
 		Store:  a.db, Limiter: a.gates, Refusals: a.refused, Policy: a.policy, Vault: a.keys, Mails: a.mails, Now: a.now, Logger: a.logger,
@@ -88,7 +88,7 @@ func (a *App) newServices(through verification.Outbox) {
 // jobs returns the periodic jobs.
 func (a *App) jobs() []jobs.Job {
 	maintenance := &jobs.Maintenance{Store: a.db, Policy: a.policy, Watch: a.prefixWatch(), Observer: a.metrics, Now: a.now, Logger: a.logger,
-		Teller: policy.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}}
+		Teller: webhook.Teller{Policy: a.policy, Vault: a.keys, IDs: a.ids, Now: a.now, Notify: a.hooks.Wake}}
 	table := append(maintenance.Table(),
 		jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run},
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(a.refused.Flush), AtStop: true},

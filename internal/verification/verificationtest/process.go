@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/support"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -105,7 +106,7 @@ func New(s Settings, p Parts) *Process {
 		Store: p.DB, Gates: both, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
 		Observer: &Observed{}, Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
-	teller := policy.Teller{Policy: in, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: p.Notify}
+	teller := webhook.Teller{Policy: in, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: p.Notify}
 	desk := support.Parts{
 		Teller: teller, Store: p.DB, Limiter: both, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
