@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -117,7 +117,7 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 	case isRandomKey(a.Key):
 		return s.Vault.KeyedHash("idempotency key", a.App, "browser", a.Key)
 	}
-	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+policy.ClientPrefix(a.IP), a.Key)
+	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+buckets.ClientPrefix(a.IP), a.Key)
 }
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
@@ -277,7 +278,7 @@ func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)
-	r.Buckets[quota.FailedChecks] = policy.AppChecksBucket(a.App, a.to.Channel())
+	r.Buckets[quota.FailedChecks] = buckets.AppChecks(a.App, a.to.Channel())
 	return r
 }
 
@@ -308,7 +309,7 @@ const CarrierRule = "carrier"
 
 // carrierHold returns the hold that the database has on a text message's recipient, during which the carrier would refuse messages to it.
 // It is returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
-func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.State, bool, error) {
+func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
@@ -322,7 +323,7 @@ func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.Sta
 	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, of policy.Subject, d quota.Decision) (quota.Decision, error) {
+func (s *Service) withCarrierHold(ctx context.Context, of buckets.Subject, d quota.Decision) (quota.Decision, error) {
 	carrier, held, err := s.carrierHold(ctx, of)
 	if held {
 		d.Rules = append(d.Rules, carrier)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
@@ -148,15 +149,15 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
-func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
+func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.CountsByArea(r) || r.Scope == policy.Spellings }) {
-		return policy.Area{}
+		return buckets.Area{}
 	}
 	r, err := s.Vault.Recipient(v)
 	if err != nil {
-		return policy.Area{}
+		return buckets.Area{}
 	}
-	return policy.AreaOf(s.Vault, r, s.Vault.Hashes(r))
+	return buckets.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors: *fault.InvalidError, fault.Unavailable.
@@ -171,7 +172,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	hashes := s.Vault.Hashes(r)
 	p = s.ruled(p, r.Channel(), hashes.Address)
-	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
+	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, buckets.AreaOf(s.Vault, r, hashes), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -191,7 +192,7 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
+	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
 	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 
@@ -209,7 +210,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 }
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of policy.Subject) (gates.Told, error) {
+func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)

@@ -124,11 +124,11 @@ func New(s Settings, p Parts) *Core {
 		Receipts: p.Receipts, Observer: p.Observer, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: c.Hooks.Wake,
 	})
 	c.Gates.RefundLater = c.Outbox.RefundLater
-	c.addUseCases(policy.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
+	c.addUseCases(webhook.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
 	return c
 }
 
-func (c *Core) addUseCases(teller policy.Teller) {
+func (c *Core) addUseCases(teller webhook.Teller) {
 	s, p := c.settings, c.parts
 	codes := verification.Parts{
 		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Prover: c.Signer,

@@ -26,6 +26,7 @@ import (
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -213,7 +214,7 @@ func AlsoRules(rules ...quota.Rule) func(*Settings) {
 // TestRecipient makes a mail address a test recipient for an hour.
 func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	return func(s *Settings) {
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
+		s.TestRecipients = testrecipient.Codes{
 			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
 		}
 	}
