@@ -92,11 +92,13 @@ var edges = map[string]string{
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/admission internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
+		"internal/reports internal/store internal/support internal/verification internal/webhook",
+	"internal/app": "internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
-		"internal/refusals internal/outbox internal/jobs internal/limits internal/redemption internal/support",
+		"internal/outbox internal/jobs internal/limits",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
 	"internal/app/doctor":  "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
