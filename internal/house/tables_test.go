@@ -14,31 +14,33 @@ var edges = map[string]string{
 	"cmd/sendcode": "internal/app internal/app/doctor internal/config",
 
 	// Leaves. quota is public: others may use it without the rest.
-	"quota":                     "quota/internal/redisurl",
-	"quota/internal/redisurl":   "",
-	"quota/quotahttp":           "quota",
-	"quota/echoquota":           "quota quota/quotahttp",
-	"internal/recipient":        "",
-	"internal/brand":            "",
-	"internal/fault":            "",
-	"internal/code":             "internal/fault",
-	"internal/jsonpath":         "",
-	"internal/requestid":        "",
-	"internal/loopback":         "",
-	"internal/peek":             "",
-	"internal/delivery":         "",
-	"internal/delivery/smtp":    "internal/delivery internal/loopback",
-	"internal/delivery/mailbox": "internal/delivery",
-	"internal/exchange":         "internal/delivery",
-	"internal/sms":              "internal/delivery internal/exchange internal/loopback",
-	"internal/sms/*":            "internal/sms internal/delivery internal/exchange internal/jsonpath", // a carrier each
-	"internal/proof":            "internal/keys",
-	"internal/openid":           "internal/loopback",
-	"docs":                      "",
-	"migrations":                "internal/store",
-	"templates":                 "",
-	"internal/texts":            "quota",                                   // waits are rounded as everywhere
-	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
+	"quota":                        "quota/internal/redisurl",
+	"quota/internal/redisurl":      "",
+	"quota/quotahttp":              "quota",
+	"quota/echoquota":              "quota quota/quotahttp",
+	"internal/recipient":           "",
+	"internal/brand":               "",
+	"internal/fault":               "",
+	"internal/code":                "internal/fault",
+	"internal/jsonpath":            "",
+	"internal/requestid":           "",
+	"internal/loopback":            "",
+	"internal/peek":                "",
+	"internal/delivery":            "",
+	"internal/delivery/smtp":       "internal/delivery internal/loopback",
+	"internal/delivery/mailapi":    "internal/delivery internal/exchange internal/loopback",
+	"internal/delivery/mailserver": "internal/delivery internal/delivery/mailapi internal/delivery/smtp",
+	"internal/delivery/mailbox":    "internal/delivery",
+	"internal/exchange":            "internal/delivery",
+	"internal/sms":                 "internal/delivery internal/exchange internal/loopback",
+	"internal/sms/*":               "internal/sms internal/delivery internal/exchange internal/jsonpath", // a carrier each
+	"internal/proof":               "internal/keys",
+	"internal/openid":              "internal/loopback",
+	"docs":                         "",
+	"migrations":                   "internal/store",
+	"templates":                    "",
+	"internal/texts":               "quota",                                   // waits are rounded as everywhere
+	"web":                          "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates internal/texts", // its languages are chosen as those of the page
@@ -86,23 +88,24 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
+	"internal/config": "internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/admission internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
-		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
+		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/jobs internal/limits internal/redemption internal/support",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
-	"internal/app/doctor":  "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
+	"internal/app/doctor":  "quota internal/app internal/config internal/delivery internal/delivery/mailserver internal/loopback internal/sms internal/store internal/store/postgres",
 }
 
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
+	"internal/delivery/mailapi/mailapitest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house")
 
 // modules says which packages may use another author's module, so that
@@ -136,7 +139,7 @@ var modules = map[string]string{
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
 	"github.com/rogpeppe/go-internal":       "internal/golden", // diff, as Go's own tools have it
-	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/smtp",
+	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/mailserver",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
