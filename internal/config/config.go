@@ -47,7 +47,8 @@ type Config struct {
 	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
 	// for your own authorities. Redis 7.0 or later.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first.
+	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`, `ses://id:secret@region`; several by
+	// commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -169,7 +170,10 @@ type purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	PolicyName string `yaml:"policy" default:"default"`
 	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
-	Kind           string `yaml:"kind,omitempty" oneof:"confirm"`
+	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
+	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign in, es: para entrar, zh: 用于登录}`. With
+	// `kind: confirm` by default "to confirm your address".
+	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
 	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
 	Code codeSettings `yaml:"code"`
@@ -204,6 +208,8 @@ type App struct {
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
+	// Purposes of our page beside `default`: `/?purpose=NAME`.
+	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -34,8 +36,9 @@ func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Scrip
 	t.Helper()
 	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
 		r := &wire{Rig: rig, server: smtptest.New(rig.T, script)}
-		servers, err := smtp.NewServers(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: r.dial})
+		server, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: r.dial})
 		r.NoError(err)
+		servers := mailserver.New(server)
 		r.Svc = r.Replica(servers)
 		r.Start()
 		test(r)
@@ -73,7 +76,10 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Dot, Close: true}, unknown},
 	} {
 		c.rule.Times = 1
-		slowly := func(s *vtest.Settings) { s.Tick = 10 * time.Second }
+		slowly := func(s *vtest.Settings) {
+			s.Tick = 10 * time.Second
+			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // for a mail that takes two writes
+		}
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)

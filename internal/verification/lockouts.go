@@ -86,10 +86,10 @@ func (a asked) lockoutKey(class store.Class) lockoutKey {
 // names a verification of another class: only the database knows whether that code or a new one will be sent. Errors: those of the
 // database, where the lockout has to be read again.
 func (s *Service) cachedLockout(ctx context.Context, a asked) (time.Duration, error) {
-	if a.join != "" && a.joinClass != a.class {
+	if a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
 	}
-	key := a.lockoutKey(a.class)
+	key := a.lockoutKey(a.subject.Class)
 	left, old := s.lockouts.find(key, s.Now())
 	if !old {
 		return left, nil

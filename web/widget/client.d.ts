@@ -7,7 +7,7 @@ export interface Quota {
 
 export interface Verification {
   id: string; status: 'pending' | 'approved' | 'canceled' | 'expired' | 'max_attempts_reached';
-  channel: Channel; to: string; purpose: string; created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
+  channel: Channel; to: string; purpose: string; purpose_title?: string; created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
   send: { id: string; number: number; status: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown' | 'delivered' | 'undelivered'; reason?: string; counts: boolean };
   quota: Quota;
 }
