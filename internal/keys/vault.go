@@ -6,15 +6,20 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
-// Labels separate the keys of the ring. RecipientLabel seals the address of a verification.
+// Labels separate the keys of the ring. RecipientLabel seals the address of a verification, CallerCodeLabel the code of a caller.
 const (
-	RecipientLabel = "recipient"
+	RecipientLabel  = "recipient"
+	CallerCodeLabel = "caller's code"
+
 	codeLabel      = "code"
 	knownLabel     = "known browser"
 )
@@ -83,14 +88,32 @@ func knownBinding(app string, ch recipient.Channel, address recipient.Hash) []by
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. It fails if the key is not in the ring, or if the verification's nonce or alphabet is
-// invalid.
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the verification's nonce or alphabet is
+// invalid, or if the code is the caller's.
 func (k Vault) DeriveCode(v store.Verification) (string, error) {
+	if v.CallerChecks {
+		return "", errors.New("keys: the code is the caller's")
+	}
 	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {
 		return "", err
 	}
 	return code.Derive(key, v.ID, v.Nonce, Shape(v))
+}
+
+// SealCode encrypts a caller's code, bound to the ID of its send. It fails if the ring has no key.
+func (k Vault) SealCode(code string, send uuid.UUID) ([]byte, error) {
+	return k.Ring.Seal(CallerCodeLabel, []byte(code), []byte(send.String()))
+}
+
+// Code returns the code of work in flight: the caller's, decrypted, or the one derived from the verification. It fails as DeriveCode, or if
+// the caller's code is of another send or gone.
+func (k Vault) Code(w store.Work) (string, error) {
+	if !w.Verification.CallerChecks {
+		return k.DeriveCode(w.Verification)
+	}
+	code, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
+	return string(code), err
 }
 
 // Shape returns the shape of a verification's derived code.

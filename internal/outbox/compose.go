@@ -39,7 +39,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
-	digits, err := o.Vault.DeriveCode(v)
+	digits, err := o.Vault.Code(w)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
 	}
