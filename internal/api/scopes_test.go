@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/api"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
@@ -50,7 +51,7 @@ func (u unread) Read([]byte) (int, error) { u.Error("the body was read"); return
 
 // In an overload sends and checks are refused before their key is looked up and their body read, and nothing else is.
 func TestAnOverloadIsRefusedUnread(t *testing.T) {
-	over := &verification.OverloadedError{RetryAfter: 3 * time.Second}
+	over := &admission.OverloadedError{RetryAfter: 3 * time.Second}
 	for name, c := range map[string]struct {
 		codes   full
 		refused []string

@@ -78,7 +78,7 @@ refusals_total{class="stranger",of="sends"} 0
 refusals_total{class="unread",of="sends"} %d
 under_way{class="known",of="sends"} %d
 under_way{class="stranger",of="sends"} 0
-`, l.codes.Admissions()[0].Most, refused, len(all)))
+`, l.codes.Admissions()["sends"].Most, refused, len(all)))
 	for _, one := range all {
 		close(one)
 	}

@@ -30,7 +30,7 @@ func (a *App) observeParts(front *echo.Echo) {
 	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
 	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
-	a.metrics.RegisterAdmissions(a.admissions)
+	a.metrics.RegisterAdmissions(a.codes.Admissions)
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
 	}
@@ -65,14 +65,6 @@ func (a *App) initApps(cfg config.Config) {
 	for _, app := range cfg.Apps {
 		a.metrics.InitApp(app.Name, channels)
 	}
-}
-
-// admissions returns how many sends and checks are under way.
-func (a *App) admissions() (all []metrics.Admission) {
-	for _, one := range a.codes.Admissions() {
-		all = append(all, metrics.Admission(one))
-	}
-	return all
 }
 
 // pools returns the state of every pool of connections.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
@@ -22,7 +23,6 @@ import (
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -130,7 +130,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 // wait for a slot. Only apptest calls it, before anything runs.
 func WaitLonger(times int) {
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait,
-		&verification.SlotWait} {
+		&admission.SlotWait} {
 		*bound *= time.Duration(times)
 	}
 }

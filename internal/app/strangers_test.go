@@ -231,7 +231,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable", text: "a place among all requests, in an overload", left: "strangers have half of the places",
-		test: "internal/verification/admission_test.go TestStrangersHaveHalf",
+		test: "internal/admission/admission_test.go TestStrangersHaveHalf",
 	},
 	{
 		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
@@ -588,7 +588,7 @@ func names(t *testing.T, name string, patterns ...string) (all []string) {
 // refusedWith are the errors that the table of package server maps, with the refusal that each is.
 var refusedWith = map[string]string{
 	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
-	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "verification.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
+	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
 	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
 	"redemption.ErrRedeemed": "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
 }

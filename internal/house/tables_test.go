@@ -55,17 +55,18 @@ var edges = map[string]string{
 	"internal/refusals":       "quota internal/recipient internal/store",
 	"internal/outbox": "quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/reports": "internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
-	"internal/jobs":    "internal/policy internal/store",
-	"internal/limits":  "internal/fault quota", // not internal/gates: it asks an interface
-	"internal/verification": "internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
+	"internal/reports":   "internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
+	"internal/jobs":      "internal/policy internal/store",
+	"internal/admission": "internal/fault internal/store",
+	"internal/limits":    "internal/fault quota", // not internal/gates: it asks an interface
+	"internal/verification": "internal/admission internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate internal/webhook", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
 	"internal/support": "internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/server": "internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
@@ -87,8 +88,8 @@ var edges = map[string]string{
 	"internal/config": "internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
 		"internal/message internal/sms internal/sms/*",
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
-	"internal/metrics": "internal/delivery internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
+	"internal/app": "internal/admission internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +

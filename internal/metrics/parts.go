@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
@@ -64,16 +65,8 @@ func (m *Metrics) RegisterPools(read func() []store.Pool) {
 	}})
 }
 
-// Admission is how many requests of a kind are under way, of how many there may be, and how many were refused at once.
-type Admission struct {
-	Of       string         // sends or checks
-	Most     int            // under way at once
-	UnderWay map[string]int // by class
-	Refused  map[string]int // since the start, by class
-}
-
-// RegisterAdmissions adds metrics of the requests that are admitted to be decided. read must not block.
-func (m *Metrics) RegisterAdmissions(read func() []Admission) {
+// RegisterAdmissions adds metrics of the requests that are admitted to be decided, by what they are: sends or checks. read must not block.
+func (m *Metrics) RegisterAdmissions(read func() map[string]admission.State) {
 	most := prometheus.NewDesc("sendcode_admission_places", "How many sends or checks may be under way at once: as many as are decided in 4 s, "+
 		"at least 512 and at most 1,024.", []string{"of"}, nil)
 	under := prometheus.NewDesc("sendcode_admission_under_way", "Sends or checks that are being decided, by class: strangers have at most half of "+
@@ -82,13 +75,13 @@ func (m *Metrics) RegisterAdmissions(read func() []Admission) {
 		"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
 		[]string{"of", "class"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused, collect: func(show showFunc) {
-		for _, a := range read() {
-			show(most, float64(a.Most), a.Of)
+		for of, a := range read() {
+			show(most, float64(a.Most), of)
 			for class, n := range a.UnderWay {
-				show(under, float64(n), a.Of, class)
+				show(under, float64(n), of, class)
 			}
 			for class, n := range a.Refused {
-				show(refused, float64(n), a.Of, class)
+				show(refused, float64(n), of, class)
 			}
 		}
 	}})

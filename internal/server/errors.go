@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/fault"
 	"sendcode/internal/redemption"
 	"sendcode/internal/verification"
@@ -34,7 +35,7 @@ var table = []func(error) *Problem{
 	forType(func(e *verification.HeldError) *Problem {
 		return nothingDone("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
 	}),
-	forType(func(e *verification.OverloadedError) *Problem {
+	forType(func(e *admission.OverloadedError) *Problem {
 		return nothingDone("More requests came than can be served in time.", e.RetryAfter)
 	}),
 	forError(fault.NotFound, Problem{Kind: NotFound}),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/requestid"
@@ -160,7 +161,7 @@ func wantsHTML(c echo.Context) bool {
 // logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused
 // on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
-	if _, overloaded := errors.AsType[*verification.OverloadedError](err); overloaded { // thousands a second
+	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return
 	}
 	kind := ProblemOf(err).Kind

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
@@ -54,9 +55,9 @@ type asked struct {
 	class     store.Class        // of the request: decides its limits, and is that of a verification which it opens
 	longCode  bool               // a new code has at least LongCode characters
 	locale    string             // canonical
-	leave     func(decided bool) // see admission.enter
+	leave     func(decided bool) // see admission.Admission.Enter
 	own       State              // state of the verification that a resend names; empty: not a resend
-	slot      *slot
+	slot      *admission.Slot
 }
 
 // Bounds of a request's free texts, in characters.

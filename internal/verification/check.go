@@ -24,7 +24,7 @@ type CheckResult struct {
 // Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
 // one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
 // *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
-// *OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enter(s.checks, ofChecks, c.class())
 	if err != nil {

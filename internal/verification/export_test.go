@@ -1,20 +1,15 @@
 package verification
 
+import "sendcode/internal/admission"
+
 // Exported for the tests of the use cases.
-const (
-	LockoutRemembered = lockoutRemembered
-	MaxConcurrent     = maxConcurrent
-)
+const LockoutRemembered = lockoutRemembered
 
 // ClaimLease is how long a claimed key stays claimed.
 var ClaimLease = claimLease()
 
 // Queues is how many recipients have requests now.
-func (s *Service) Queues() int {
-	s.recipients.mu.Lock()
-	defer s.recipients.mu.Unlock()
-	return len(s.recipients.queues)
-}
+func (s *Service) Queues() int { return s.recipients.Recipients() }
 
 // FillSends takes so many places of sends, for strangers or others.
 func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers) }
@@ -22,13 +17,10 @@ func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers)
 // FillChecks is FillSends for checks.
 func (s *Service) FillChecks(n int, strangers bool) { fill(s.checks, n, strangers) }
 
-func fill(a *admission, n int, strangers bool) {
+func fill(a *admission.Admission, n int, strangers bool) {
 	for range n {
-		if _, err := a.enter(strangers); err != nil {
+		if _, err := a.Enter(strangers); err != nil {
 			panic(err)
 		}
 	}
 }
-
-// Places of an admission.
-const Places = mostUnderWay

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
 func overloaded(err error) bool {
-	_, ok := errors.AsType[*verification.OverloadedError](err)
+	_, ok := errors.AsType[*admission.OverloadedError](err)
 	return ok
 }
 
@@ -22,14 +23,14 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		refused := func(o ...vtest.Option) bool { return overloaded(r.SendError(vtest.AskFor("no address", o...))) }
 		r.Want("refused of none", []bool{refused(browser), refused(stranger), r.Svc.SendsOverloaded() != nil}, []bool{false, false, false})
-		r.Svc.FillSends(verification.Places/2, true)
+		r.Svc.FillSends(admission.MostUnderWay/2, true)
 		r.Want("refused at strangers' half", []bool{refused(browser), refused(stranger), refused(), refused(browser, known),
 			refused(browser, vtest.Resending("x")), overloaded(r.Svc.SendsOverloaded())}, []bool{true, true, false, false, false, false})
 		r.Want("the log tells", strings.Contains(r.Printed.String(), "requests refused at once: more than can be served in time"), true)
-		r.Svc.FillSends(verification.Places/2, false)
+		r.Svc.FillSends(admission.MostUnderWay/2, false)
 		r.Want("refused of all", []bool{refused(browser), refused(stranger), refused(), overloaded(r.Svc.SendsOverloaded()),
 			overloaded(r.Svc.ChecksOverloaded())}, []bool{true, true, true, true, false})
-		r.Svc.FillChecks(verification.Places, false)
+		r.Svc.FillChecks(admission.MostUnderWay, false)
 		r.Want("refused of checks", overloaded(r.Svc.ChecksOverloaded()), true)
 	})
 }

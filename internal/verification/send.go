@@ -26,7 +26,8 @@ type Answer struct {
 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *OverloadedError, fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
+// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError,
+// fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	if err := s.refuseUnparsed(ask); err != nil {
 		return Answer{}, err
@@ -40,10 +41,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	if a.slot, err = s.recipients.acquire(ctx, a.buckets[quota.Recipient], a.class.IsStranger()); err != nil { // no slot in time, or the client hung up
+	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.class.IsStranger()); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
-	defer a.slot.releaseLater()
+	defer a.slot.ReleaseLater()
 	if a.leave, err = s.enter(s.sends, ofSends, a.class); err != nil {
 		return Answer{}, err
 	}
@@ -168,7 +169,7 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
 func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
-	a.slot.releaseNow()
+	a.slot.ReleaseNow()
 	a.leave(true)
 	outcome := "admitted"
 	if d.Clock == store.DatabaseClock {

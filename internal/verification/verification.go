@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
@@ -101,9 +102,9 @@ type Parts struct {
 // Service runs the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
-	recipients *bulkhead
-	sends      *admission
-	checks     *admission
+	recipients *admission.Bulkhead
+	sends      *admission.Admission
+	checks     *admission.Admission
 	lockouts   lockouts
 	overload   alarm // requests that sends or checks refused
 	breaker    alarm // sends that the breaker refused
@@ -113,7 +114,7 @@ type Service struct {
 
 // New makes a service. It starts nothing in the background.
 func New(p Parts) *Service {
-	return &Service{Parts: p, recipients: newBulkhead(), sends: newAdmission(), checks: newAdmission()}
+	return &Service{Parts: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
 func (s *Service) teller() policy.Teller {

@@ -1,4 +1,4 @@
-package verification
+package admission
 
 import (
 	"errors"
@@ -68,12 +68,12 @@ func (p *pace) work() {
 type offered struct{ served, late, refused atomic.Int64 }
 
 // offer sends so many requests a second at even times for a while, and returns when all have ended.
-func offer(a *admission, p *pace, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
+func offer(a *Admission, p *pace, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup
 	for n := range int(lasts.Seconds() * float64(rate)) {
 		all.Go(func() {
-			decided, err := a.enter(stranger(n))
+			decided, err := a.Enter(stranger(n))
 			if err != nil {
 				o.refused.Add(1)
 				return
@@ -104,7 +104,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
-				a, p := newAdmission(), &pace{rate: c.rate, base: c.base}
+				a, p := New(), &pace{rate: c.rate, base: c.base}
 				offer(a, p, int(c.rate)*times, 10*time.Second, nobody) // it measures
 				o := offer(a, p, int(c.rate)*times, 20*time.Second, nobody)
 				if share := float64(o.served.Load()) / (20 * c.rate); share < .8 || o.late.Load() > int64(quick.Seconds()*c.rate)*int64(times) { // late are those of the beginning alone
@@ -118,7 +118,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 // A load below the capacity is never refused, also after an overload, and when many requests come at once to a database that is quick.
 func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := newAdmission(), &pace{rate: 200, base: 450 * time.Millisecond}
+		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
 		for _, over := range []bool{false, true, false, true} {
 			if over {
 				offer(a, p, 1000, 20*time.Second, nobody)
@@ -130,9 +130,9 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 		for range 5 {
 			var all sync.WaitGroup
 			var refused atomic.Int64
-			for range 2 * mostUnderWay {
+			for range 2 * MostUnderWay {
 				all.Go(func() {
-					decided, err := a.enter(false)
+					decided, err := a.Enter(false)
 					if err != nil {
 						refused.Add(1)
 						return
@@ -142,7 +142,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 				})
 			}
 			all.Wait()
-			servertest.Same(t, "refused of those at once", refused.Load(), mostUnderWay)
+			servertest.Same(t, "refused of those at once", refused.Load(), MostUnderWay)
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 // A database that stands still lets few wait, and the rest is refused at once. When it goes on, so do sends.
 func TestAStandstillEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := newAdmission(), &pace{rate: 200, base: 20 * time.Millisecond}
+		a, p := New(), &pace{rate: 200, base: 20 * time.Millisecond}
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
@@ -168,9 +168,9 @@ func TestAStandstillEnds(t *testing.T) {
 // What two trips take is always admitted, however long others have taken.
 func TestFewAreAlwaysAdmitted(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a := newAdmission()
+		a := New()
 		for n := range leastUnderWay + 1 {
-			if _, err := a.enter(false); (err != nil) != (n == leastUnderWay) {
+			if _, err := a.Enter(false); (err != nil) != (n == leastUnderWay) {
 				t.Errorf("request %d: %v", n, err)
 			}
 			time.Sleep(quick)
@@ -181,22 +181,22 @@ func TestFewAreAlwaysAdmitted(t *testing.T) {
 // Strangers have at most half of the places, so others are served as if they were alone.
 func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a := newAdmission()
+		a := New()
 		var overloaded *OverloadedError
-		for n := range mostUnderWay {
-			if _, err := a.enter(true); (err != nil) != (n >= mostUnderWay/2) || err != nil && !errors.As(err, &overloaded) {
+		for n := range MostUnderWay {
+			if _, err := a.Enter(true); (err != nil) != (n >= MostUnderWay/2) || err != nil && !errors.As(err, &overloaded) {
 				t.Fatalf("stranger %d: %v", n, err)
 			}
 		}
-		for n := range mostUnderWay {
-			if _, err := a.enter(false); (err != nil) != (n >= mostUnderWay/2) || err != nil && !errors.Is(err, fault.Unavailable) {
+		for n := range MostUnderWay {
+			if _, err := a.Enter(false); (err != nil) != (n >= MostUnderWay/2) || err != nil && !errors.Is(err, fault.Unavailable) {
 				t.Fatalf("another %d: %v", n, err)
 			}
 		}
 		servertest.Same(t, "wait", overloaded.RetryAfter > 0, true)
 	})
 	servertest.Bubble(t, func(t *testing.T) {
-		a, p := newAdmission(), &pace{rate: 200, base: 450 * time.Millisecond}
+		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
 		offer(a, p, 1000, 10*time.Second, all)
 		known := make(chan *offered)
 		go func() { known <- offer(a, p, 50, 20*time.Second, nobody) }()
@@ -210,7 +210,7 @@ func TestStrangersHaveHalf(t *testing.T) {
 
 // A request that is not read yet is refused only where any would be. Strangers have no place where others have taken all.
 func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
-	const half = mostUnderWay / 2
+	const half = MostUnderWay / 2
 	for _, c := range []struct {
 		strangers, known int
 		stands           bool // for so long that fewer have places
@@ -220,23 +220,23 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"}, {half - 1, 1, true, "false false true"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			a := newAdmission()
+			a := New()
 			for n := range c.strangers + c.known {
-				if _, err := a.enter(n < c.strangers); err != nil {
+				if _, err := a.Enter(n < c.strangers); err != nil {
 					t.Fatal(n, err)
 				}
 			}
-			most := mostUnderWay
+			most := MostUnderWay
 			if c.stands {
 				most = leastUnderWay
 				time.Sleep(time.Minute)
 			}
-			got := fmt.Sprint(a.check(ofUnread) != nil, a.check(ofKnown) != nil, a.check(ofStranger) != nil)
+			got := fmt.Sprint(a.Check(Unread) != nil, a.Check(Known) != nil, a.Check(Stranger) != nil)
 			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
-			state := a.state(ofSends)
-			servertest.Same(t, "state", fmt.Sprint(state.Of, " ", state.Most, state.UnderWay[ofStranger], state.UnderWay[ofKnown]),
-				fmt.Sprint(ofSends, " ", most, c.strangers, c.known))
-			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ofUnread] > 0, state.Refused[ofKnown] > 0, state.Refused[ofStranger] > 0), c.want)
+			state := a.State()
+			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[Stranger], state.UnderWay[Known]),
+				fmt.Sprint(most, c.strangers, c.known))
+			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[Unread] > 0, state.Refused[Known] > 0, state.Refused[Stranger] > 0), c.want)
 		})
 	}
 }
@@ -244,10 +244,10 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 // A request leaves once, and one that was not decided is no part of the pace.
 func TestARequestLeavesOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		a := newAdmission()
-		first, _ := a.enter(true)
+		a := New()
+		first, _ := a.Enter(true)
 		for decided := range 2 {
-			leave, _ := a.enter(true)
+			leave, _ := a.Enter(true)
 			leave(decided == 1)
 			leave(true)
 		}

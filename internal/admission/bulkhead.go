@@ -1,4 +1,4 @@
-package verification
+package admission
 
 import (
 	"context"
@@ -7,30 +7,33 @@ import (
 	"time"
 )
 
+// MaxConcurrent is how many requests for one recipient are worked on at once.
+const MaxConcurrent = 32
+
 // Bounds of the queue for one recipient.
 const (
-	maxConcurrent = 32                    // requests for one recipient that are worked on at once
-	maxStrangers  = maxConcurrent / 2     // of these, requests of strangers
-	releaseDelay  = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
+	maxStrangers = MaxConcurrent / 2     // of these, requests of strangers
+	releaseDelay = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
 // SlotWait is how long a request waits for a slot.
 var SlotWait = 5 * time.Second
 
-// errNoSlot says that no slot became free within SlotWait, or that ctx ended.
-var errNoSlot = errors.New("verification: no slot became free in time")
+// ErrNoSlot says that no slot became free within SlotWait, or that ctx ended.
+var ErrNoSlot = errors.New("admission: no slot became free in time")
 
-// bulkhead keeps many requests for one recipient from delaying the requests for others. Each recipient has a queue with few slots, and a
+// Bulkhead keeps many requests for one recipient from delaying the requests for others. Each recipient has a queue with few slots, and a
 // request needs a slot to be worked on. A request that was not admitted keeps its slot a little longer than its answer takes. So each
 // process refuses at most 1,000 requests a second for one recipient, however many come; normal users never wait. Refusing the excess at
 // once would not help, since clients would retry. Strangers hold at most half of the slots, so the requests of others do not wait behind
 // theirs. Safe for concurrent use.
-type bulkhead struct {
+type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*queue // by recipient
 }
 
-func newBulkhead() *bulkhead { return &bulkhead{queues: map[string]*queue{}} }
+// NewBulkhead returns a bulkhead without requests.
+func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*queue{}} }
 
 type queue struct {
 	name      string
@@ -40,20 +43,20 @@ type queue struct {
 	last      time.Time     // when the last delayed release happens
 }
 
-// slot is the right to work on one request for a recipient. Only its first release has an effect.
-type slot struct {
-	bulkhead *bulkhead
+// Slot is the right to work on one request for a recipient. Only its first release has an effect.
+type Slot struct {
+	bulkhead *Bulkhead
 	queue    *queue
 	stranger bool
 	once     sync.Once
 }
 
-// acquire takes a slot for a request, and waits for one if all that it may have are taken. The caller must release it. Error: errNoSlot.
-func (b *bulkhead) acquire(ctx context.Context, name string, stranger bool) (*slot, error) {
+// Acquire takes a slot for a request, and waits for one if all that it may have are taken. The caller must release it. Error: ErrNoSlot.
+func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, slots: make(chan struct{}, maxConcurrent)}
+		q = &queue{name: name, slots: make(chan struct{}, MaxConcurrent)}
 		b.queues[name] = q
 	}
 	if stranger && q.strangers == nil {
@@ -64,16 +67,16 @@ func (b *bulkhead) acquire(ctx context.Context, name string, stranger bool) (*sl
 	deadline := time.Now().Add(SlotWait)
 	if stranger && !enter(ctx, q.strangers, deadline) {
 		b.leave(q)
-		return nil, errNoSlot
+		return nil, ErrNoSlot
 	}
 	if !enter(ctx, q.slots, deadline) {
 		if stranger {
 			<-q.strangers
 		}
 		b.leave(q)
-		return nil, errNoSlot
+		return nil, ErrNoSlot
 	}
-	return &slot{bulkhead: b, queue: q, stranger: stranger}, nil
+	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
 // enter takes one of the places of a channel, and waits for one if all are taken. It returns false if the deadline or the end of ctx came
@@ -94,8 +97,15 @@ func enter(ctx context.Context, places chan<- struct{}, deadline time.Time) bool
 	}
 }
 
+// Recipients returns how many recipients have requests now.
+func (b *Bulkhead) Recipients() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queues)
+}
+
 // leave ends a request's use of a queue, and deletes the queue if the request was its last one.
-func (b *bulkhead) leave(q *queue) {
+func (b *Bulkhead) leave(q *queue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if q.used--; q.used == 0 {
@@ -103,7 +113,7 @@ func (b *bulkhead) leave(q *queue) {
 	}
 }
 
-func (s *slot) free() {
+func (s *Slot) free() {
 	<-s.queue.slots
 	if s.stranger {
 		<-s.queue.strangers
@@ -111,16 +121,16 @@ func (s *slot) free() {
 	s.bulkhead.leave(s.queue)
 }
 
-// releaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
-func (s *slot) releaseNow() { s.once.Do(s.free) }
+// ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
+func (s *Slot) ReleaseNow() { s.once.Do(s.free) }
 
-// releaseLater frees the slot of a request that was not admitted, releaseDelay or more from now. The slots of a queue are freed one by
+// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now. The slots of a queue are freed one by
 // one: if requests that came together also continued together, other requests would wait for all of them.
-func (s *slot) releaseLater() {
+func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()
 		defer s.bulkhead.mu.Unlock()
-		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/maxConcurrent)
+		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/MaxConcurrent)
 		s.queue.last = time.Now().Add(wait)
 		time.AfterFunc(wait, s.free)
 	})

@@ -1,4 +1,4 @@
-package verification
+package admission
 
 import (
 	"context"
@@ -12,38 +12,38 @@ import (
 
 func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		l := newBulkhead()
-		var slots []*slot
-		for range maxConcurrent {
-			next, err := l.acquire(t.Context(), "ana", false)
+		l := NewBulkhead()
+		var slots []*Slot
+		for range MaxConcurrent {
+			next, err := l.Acquire(t.Context(), "ana", false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
+		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != SlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
+		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		slots[0].releaseNow() // at once, and only once
-		slots[0].releaseLater()
+		slots[0].ReleaseNow() // at once, and only once
+		slots[0].ReleaseLater()
 		began = time.Now()
-		next, err := l.acquire(t.Context(), "ana", false)
+		next, err := l.Acquire(t.Context(), "ana", false)
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
-		next.releaseLater()
-		if _, err := l.acquire(t.Context(), "ana", false); err != nil || time.Since(began) != releaseDelay {
+		next.ReleaseLater()
+		if _, err := l.Acquire(t.Context(), "ana", false); err != nil || time.Since(began) != releaseDelay {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
-			held.releaseNow()
+			held.ReleaseNow()
 		}
 		servertest.Same(t, "slots are taken", l.queues["ana"].used, 1)
 	})
@@ -53,38 +53,38 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 // a stranger that hangs up in either wait takes none with it.
 func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		l := newBulkhead()
-		acquire := func(stranger bool, patience time.Duration) *slot {
+		l := NewBulkhead()
+		acquire := func(stranger bool, patience time.Duration) *Slot {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			s, _ := l.acquire(ctx, "ana", stranger)
+			s, _ := l.Acquire(ctx, "ana", stranger)
 			return s
 		}
-		var held []*slot
+		var held []*Slot
 		for range maxStrangers {
 			held = append(held, acquire(true, 0))
 		}
 		for range 3 {
 			servertest.Same(t, "one more stranger has a slot", acquire(true, time.Second) != nil, false)
 		}
-		for range maxConcurrent - maxStrangers {
+		for range MaxConcurrent - maxStrangers {
 			held = append(held, acquire(false, 0))
 		}
 		servertest.Same(t, "one more of those known has a slot", acquire(false, time.Second) != nil, false)
-		held[0].releaseNow()
-		others := []*slot{acquire(false, 0)} // the stranger's slot is for all
+		held[0].ReleaseNow()
+		others := []*Slot{acquire(false, 0)} // the stranger's slot is for all
 		servertest.Same(t, "a stranger has a slot where others have all", acquire(true, time.Second) != nil, false)
-		others[0].releaseLater()
+		others[0].ReleaseLater()
 		again := acquire(true, time.Second)
 		servertest.Same(t, "a stranger has a slot after one was released", again != nil, true)
 		began := time.Now()
-		var next *slot
+		var next *Slot
 		go func() { next = acquire(false, time.Minute) }()
-		time.AfterFunc(SlotWait/2, held[1].releaseNow) // which is the next one's
+		time.AfterFunc(SlotWait/2, held[1].ReleaseNow) // which is the next one's
 		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
 		servertest.Same(t, "its wait", time.Since(began), SlotWait)
 		for _, s := range append(held[2:], next, again) {
-			s.releaseLater()
+			s.ReleaseLater()
 		}
 		time.Sleep(time.Second)
 		servertest.Same(t, "queues", len(l.queues), 0)
@@ -94,15 +94,15 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 // Requests that came together do not continue together: slots are freed one by one, at the same rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		l := newBulkhead()
+		l := NewBulkhead()
 		began := time.Now()
 		entered := map[time.Duration]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range 8 * maxConcurrent {
+		for range 8 * MaxConcurrent {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
-					next, err := l.acquire(t.Context(), "ana", false)
+					next, err := l.Acquire(t.Context(), "ana", false)
 					if err != nil {
 						t.Error(err)
 						return
@@ -110,7 +110,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 					mu.Lock()
 					entered[time.Since(began)]++
 					mu.Unlock()
-					next.releaseLater()
+					next.ReleaseLater()
 				}
 			})
 		}
@@ -124,7 +124,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 				requests += n
 			}
 		}
-		if entered[0] != maxConcurrent || requests < 950 || requests > 1000+maxConcurrent {
+		if entered[0] != MaxConcurrent || requests < 950 || requests > 1000+MaxConcurrent {
 			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})

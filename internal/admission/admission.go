@@ -1,0 +1,171 @@
+// Package admission bounds how many requests are under way at once: in the process, so that all of them are answered in time (Admission),
+// and for one recipient, so that a flood for one delays no other (Bulkhead).
+package admission
+
+import (
+	"container/list"
+	"maps"
+	"sync"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/store"
+)
+
+// MostUnderWay is how many requests an Admission has under way at most: as many as are decided in 2.4 s where a round trip takes 600 ms.
+const MostUnderWay = 1024
+
+// Bounds of an admission.
+const (
+	leastUnderWay = 512              // two shared trips have places for as many; fewer would leave some empty
+	quick         = time.Second / 2  // while no request takes longer, nothing is refused below MostUnderWay
+	retryAfter    = 3 * time.Second  // an overload that ends is over by then
+	paceSlots     = 50               // the pace is known for so many times paceSlot
+	paceSlot      = time.Second / 10 // requests that are decided within it are counted together
+)
+
+// answerWithin returns how long an admitted request may take until it is decided. It is less than store.CallTimeout, so that those whose
+// answers take longest still get one.
+func answerWithin() time.Duration { return store.CallTimeout * 4 / 5 }
+
+// Admission bounds how many requests are under way at once, so that all of them are answered in time: those beyond are refused at once
+// (load shedding). Without it, under more load than the database can serve, all requests wait and time out together.
+//
+// Requests are decided first in, first out. So the next one takes the number of those under way, divided by the pace at which they are
+// decided (Little's law). The pace is measured over as long as the oldest one is under way: it is that of the network, the disk, the locks,
+// Redis and the processors, whichever is slowest. Strangers have at most half of the places, and others at least half. Safe for concurrent use.
+type Admission struct {
+	mu        sync.Mutex
+	underWay  *list.List     // when each began, oldest first
+	strangers int            // among them
+	decided   [paceSlots]int // requests decided in each of the last slots of time
+	slot      int64          // the newest of these
+	refused   map[string]int // so far, by class
+}
+
+// Classes of requests.
+const (
+	Stranger = "stranger"
+	Known    = "known"
+	Unread   = "unread" // refused before its key and body were read
+)
+
+// New returns an admission with all places free.
+func New() *Admission {
+	return &Admission{underWay: list.New(), refused: map[string]int{Stranger: 0, Known: 0, Unread: 0}}
+}
+
+// OverloadedError refuses a request because those under way are as many as can be decided in time. It is a fault.Unavailable: nothing was
+// done or counted.
+type OverloadedError struct {
+	RetryAfter time.Duration // positive
+}
+
+func (e *OverloadedError) Error() string {
+	return "admission: more requests than can be served in time"
+}
+
+// Is reports that it is fault.Unavailable. errors.Is calls it.
+func (e *OverloadedError) Is(target error) bool { return target == fault.Unavailable }
+
+// Enter admits a request or returns an *OverloadedError. The caller must call leave when the request is decided, or with false if it will
+// not be; only the first call has an effect.
+func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
+	class := ClassOf(stranger)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if err := a.refuse(class, now); err != nil {
+		return nil, err
+	}
+	if stranger {
+		a.strangers++
+	}
+	place := a.underWay.PushBack(now)
+	var once sync.Once
+	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
+}
+
+// Check returns the *OverloadedError with which Enter would refuse a request of a class now; Unread: any request.
+func (a *Admission) Check(class string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refuse(class, time.Now())
+}
+
+// refuse returns an *OverloadedError and counts it if a request of a class has no place: all places are taken, of which others have at
+// least half, or strangers have their half. The caller holds the lock.
+func (a *Admission) refuse(class string, now time.Time) error {
+	most := a.most(now)
+	switch {
+	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
+	case class == Stranger && a.strangers >= most/2:
+	default:
+		return nil
+	}
+	a.refused[class]++
+	return &OverloadedError{retryAfter}
+}
+
+// ClassOf returns the class of a request whose key was read.
+func ClassOf(stranger bool) string {
+	if stranger {
+		return Stranger
+	}
+	return Known
+}
+
+func (a *Admission) leave(place *list.Element, stranger, decided bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underWay.Remove(place)
+	if stranger {
+		a.strangers--
+	}
+	if decided {
+		a.advance(time.Now())
+		a.decided[a.slot%paceSlots]++
+	}
+}
+
+// most returns how many requests may be under way at once. The caller holds the lock.
+func (a *Admission) most(now time.Time) int {
+	if a.underWay.Len() == 0 {
+		return MostUnderWay
+	}
+	age := now.Sub(a.underWay.Front().Value.(time.Time))
+	if age < quick {
+		return MostUnderWay
+	}
+	a.advance(now)
+	slots, decided := min(int64(age/paceSlot), paceSlots-1), 0
+	for i := range slots + 1 { // the newest slot has only begun
+		decided += a.decided[(a.slot-i+paceSlots)%paceSlots]
+	}
+	return min(max(decided*int(answerWithin()/paceSlot)/int(slots), leastUnderWay), MostUnderWay)
+}
+
+// advance begins the slot of the present time. The caller holds the lock.
+func (a *Admission) advance(now time.Time) {
+	slot := now.UnixNano() / int64(paceSlot)
+	for range min(max(slot-a.slot, 0), paceSlots) {
+		a.slot++
+		a.decided[a.slot%paceSlots] = 0
+	}
+	a.slot = slot
+}
+
+// State is how full an admission is, for metrics.
+type State struct {
+	Most     int            // how many may be under way at once
+	UnderWay map[string]int // by class: Stranger or Known
+	Refused  map[string]int // at once, since the start, by class: Stranger, Known, or Unread
+}
+
+// State returns how full the admission is now.
+func (a *Admission) State() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return State{Most: a.most(time.Now()), Refused: maps.Clone(a.refused),
+		UnderWay: map[string]int{Stranger: a.strangers, Known: a.underWay.Len() - a.strangers}}
+}
