@@ -1,12 +1,14 @@
 package keys
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -20,8 +22,8 @@ const (
 	RecipientLabel  = "recipient"
 	CallerCodeLabel = "caller's code"
 
-	codeLabel      = "code"
-	knownLabel     = "known browser"
+	codeLabel  = "code"
+	knownLabel = "known browser"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the database
@@ -101,19 +103,31 @@ func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, Shape(v))
 }
 
-// SealCode encrypts a caller's code, bound to the ID of its send. It fails if the ring has no key.
-func (k Vault) SealCode(code string, send uuid.UUID) ([]byte, error) {
-	return k.Ring.Seal(CallerCodeLabel, []byte(code), []byte(send.String()))
+// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long it is good. It fails if the ring has no
+// key.
+func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+	plain := untimedCode + code
+	if timed {
+		plain = timedCode + code
+	}
+	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// Code returns the code of work in flight: the caller's, decrypted, or the one derived from the verification. It fails as DeriveCode, or if
-// the caller's code is of another send or gone.
-func (k Vault) Code(w store.Work) (string, error) {
+// What a sealed code begins with.
+const timedCode, untimedCode = "t", "u"
+
+// Code returns the code of work in flight, derived from its verification or decrypted, and whether its message tells how long it is good. It
+// fails as DeriveCode, or if a caller's code is another send's or gone.
+func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
-		return k.DeriveCode(w.Verification)
+		code, err = k.DeriveCode(w.Verification)
+		return code, true, err
 	}
-	code, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
-	return string(code), err
+	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
+	if err != nil || len(plain) == 0 {
+		return "", false, cmp.Or(err, ErrSealed)
+	}
+	return string(plain[1:]), strings.HasPrefix(string(plain), timedCode), nil
 }
 
 // Shape returns the shape of a verification's derived code.

@@ -27,7 +27,7 @@ type Message struct {
 	Segments int
 	// Code and Minutes go into a carrier's own template.
 	Code    string
-	Minutes int
+	Minutes int // 0: not known; a template that needs them takes no such message
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
 	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
@@ -90,6 +90,8 @@ const (
 	ErrAnswer   = delivery.Problem("the answer can't be read")
 	errTooMuch  = delivery.Problem("the answer is too long")
 	errRedirect = delivery.Problem("the carrier points elsewhere, which is not followed")
+	// ErrMinutes: the template takes minutes, and the caller of the code named no ttl.
+	ErrMinutes  = delivery.Problem("the template takes minutes, and the code came without a ttl")
 	errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
 	ErrMessage  = delivery.Problem("the message is not complete")
 )
