@@ -145,7 +145,7 @@ func (rigCarrier) Name() string { return "fake" }
 
 func (c rigCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, PerNumber: true}
+		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
 	var fail *sms.Error

@@ -32,6 +32,9 @@ const (
 	StageData    = "data" // the DATA command up to 354
 	StageBody    = "body" // the message, without the final dot
 	StageDot     = "dot"  // the final dot and the answer to it
+
+	StageRequest = "request" // of a provider by HTTP: from the request's first byte to the answer
+	StageAnswer  = "answer"  // the provider has answered
 )
 
 // ReasonTemplate says that the texts of a message could not be made. The recipient has no part in it.

@@ -29,8 +29,9 @@ var edges = map[string]string{
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
-	"internal/sms":              "internal/delivery internal/loopback",
-	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
+	"internal/exchange":         "internal/delivery",
+	"internal/sms":              "internal/delivery internal/exchange internal/loopback",
+	"internal/sms/*":            "internal/sms internal/delivery internal/exchange internal/jsonpath", // a carrier each
 	"internal/proof":            "internal/keys",
 	"internal/openid":           "internal/loopback",
 	"docs":                      "",

@@ -197,7 +197,7 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Ask { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Ask { return vtest.TextTo(vtest.NthNumber(n)) }
-	dead := &sms.Error{Class: delivery.Temporary, Stage: sms.StageDial}
+	dead := &sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 	for name, c := range map[string]struct {
 		hanging, other func(n int) verification.Ask
 		hang, failOne  func(r *vtest.Rig)

@@ -72,7 +72,7 @@ func TestDeniedCountries(t *testing.T) {
 // A country that is taken off the list while a send waits: it ends, nothing leaves, and its place is given back.
 func TestCountryDeniedMeanwhile(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial})
+		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		terms := r.Settings.Set
 		terms.Numbers = policy.Numbers{Countries: []string{"FR"}}
@@ -95,8 +95,8 @@ func TestWhatACarrierSays(t *testing.T) {
 		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
 		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, "failed opted_out", true},
 		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
-		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: sms.StageRequest}, "unknown no_answer", false},
-		"temporary": {sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}, "queued temporary_answer", false},
+		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: delivery.StageRequest}, "unknown no_answer", false},
+		"temporary": {sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer}, "queued temporary_answer", false},
 	} {
 		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 			r.Carrier.Fail(&c.fail)
@@ -154,7 +154,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 // A carrier that asks to be left alone is.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: 429, RetryAfter: 2 * time.Minute})
+		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429, RetryAfter: 2 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		r.Sleep(2*time.Minute - time.Second)

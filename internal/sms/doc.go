@@ -40,9 +40,9 @@
 // is entered once, and the API's own reference carries Message.ID.
 //
 // Send calls Client.Attempt with a function that reads the answer: the carrier's ID of the message, its code, and the failure. Where
-// the HTTP status tells failures apart, that is [ErrorByStatus], after a table of the codes that say more (twilio). Where the answer is
-// always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is VerdictPerNumber, which
-// ErrorByStatus would call unknown. An answer that can't be read is ErrorByStatus.
+// the HTTP status tells failures apart, that is [exchange.ErrorByStatus], after a table of the codes that say more (twilio). Where the answer
+// is always 200 and a code in it tells, it is [ErrorByCode] (aliyun, tencent): a code that is not in its table is VerdictPerNumber, which
+// exchange.ErrorByStatus would call unknown. An answer that can't be read is exchange.ErrorByStatus.
 //
 // # What a failure means
 //
@@ -52,11 +52,10 @@
 // (temporary, too, but it may be about this number, as one without a route: the carrier is set aside only after such answers for numbers of several
 // prefixes) and [VerdictUnknown].
 //
-// Without a verdict, what decides is whether a byte of the request has left this machine, counted on the socket below TLS: before, every
+// Without a verdict, what decides is whether a byte of the request has left this machine ([sendcode/internal/exchange]): before, every
 // failure is temporary; after, only an answer that can be read as the carrier's documentation has it is more than
-// "unknown". A server's 500, 502 or 504 is no such answer. Every connection is used once, since net/http would by itself
-// repeat a request on a kept one that broke, and a repeated request is a second message.
+// "unknown". A server's 500, 502 or 504 is no such answer.
 //
 // Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: only its code, if it can't be a phone number
-// ([SafeCode]).
+// ([exchange.SafeCode]).
 package sms

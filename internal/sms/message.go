@@ -62,14 +62,8 @@ func (o OnOff) MarshalText() ([]byte, error) {
 const ErrOnOff = delivery.Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
 	"{url: …, status: $.status, delivered: […]}")
 
-// The stages of one delivery, in order.
-const (
-	StageMessage = "message" // making the request
-	StageDial    = "dial"    // opening the connection, TLS included
-	StageRequest = "request" // from its first byte to the answer
-	StageAnswer  = "answer"  // the carrier has answered
-	StageBudget  = "budget"  // reserving its cost, before anything is dialled
-)
+// StageBudget is reserving a message's cost, before anything is dialled.
+const StageBudget = "budget"
 
 // The reasons that are told apart from a plain refusal.
 const (
@@ -84,14 +78,7 @@ const (
 // Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
 type Error = delivery.Error
 
-const (
-	errConnect  = delivery.Problem("no connection")
-	errBroken   = delivery.Problem("the connection broke")
-	ErrAnswer   = delivery.Problem("the answer can't be read")
-	errTooMuch  = delivery.Problem("the answer is too long")
-	errRedirect = delivery.Problem("the carrier points elsewhere, which is not followed")
-	// ErrMinutes: the template takes minutes, and the caller of the code named no ttl.
-	ErrMinutes  = delivery.Problem("the template takes minutes, and the code came without a ttl")
-	errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
-	ErrMessage  = delivery.Problem("the message is not complete")
-)
+const errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
+
+// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named no ttl.
+const ErrMinutes = delivery.Problem("the template takes minutes, and the code came without a ttl")

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 )
 
 // Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says so, and, if the API has a harmless
@@ -47,10 +48,10 @@ const (
 func connect(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", ErrMessage
+		return "", exchange.ErrMessage
 	}
 	host = u.Hostname()
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
+	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
 	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
 		return host, fmt.Errorf("%s: %w", host, errResolve)
 	}

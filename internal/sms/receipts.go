@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 )
 
 // Incoming is a whole request in which a carrier says what became of messages.
@@ -60,20 +61,20 @@ func (c *Carriers) ToldByID(name string) bool {
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.
-func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
+func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Response, error) {
 	a, fail := x.Do(ctx, r)
 	switch {
 	case fail != nil:
 		return a, fail
 	case a.Status != http.StatusOK:
-		return a, &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, RetryAfter: retryAfter(a.header)}
+		return a, &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, RetryAfter: exchange.RetryAfter(a)}
 	}
 	return a, nil
 }
 
 // UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses it.
-func UnreadableError(a Response, code string) error {
-	return &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Err: ErrAnswer}
+func UnreadableError(a exchange.Response, code string) error {
+	return &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code), Err: exchange.ErrAnswer}
 }
 
 // ReportByStatus returns the report that a carrier's status word stands for; false if the word is in neither list, and so not final.

@@ -106,7 +106,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 }
 
 func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
-	fail = &Error{Class: delivery.Temporary, Stage: StageDial, Err: errNoRoute}
+	fail = &Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	aside := &Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	var over *Error // why Reserve failed
 	for _, r := range c.routes {
@@ -168,7 +168,7 @@ func (r *route) breakerVerdict(ctx context.Context, m Message, fail *Error) erro
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
-	case ctx.Err() != nil, fail.Stage == StageMessage:
+	case ctx.Err() != nil, fail.Stage == delivery.StageMessage:
 		return delivery.ErrNoVerdict
 	case fail.PerNumber && (m.Stranger || !r.failsFirst(m.Prefix)):
 		return delivery.ErrNoVerdict

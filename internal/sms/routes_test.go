@@ -37,7 +37,7 @@ func send(all *Carriers) *Error {
 }
 
 func failing(class delivery.Class) *Error {
-	return &Error{Class: class, Stage: StageAnswer, Status: 500}
+	return &Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the first is set aside.
@@ -190,7 +190,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 }
 
 // noRoute is a temporary failure that may be about the message's number alone.
-var noRoute = &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 200, PerNumber: true}
+var noRoute = &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
 
 // What may be about one number sets no carrier aside: neither by one prefix, however often and between which successes, nor by messages
 // for strangers, who choose their numbers. Numbers of as many prefixes as set a carrier aside do, and what is said of the account does at
@@ -213,7 +213,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
 	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
-	account := by(&Error{Class: delivery.Temporary, Stage: StageAnswer, Status: 402}, prefix(0), true)
+	account := by(&Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
 	for name, c := range map[string]struct {
 		steps []step
 		up    bool

@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"regexp"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -36,6 +38,8 @@ type Ask struct {
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
 	Known     []string      // browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see CheckResult.Known
+	Code      string        // secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself; empty: ours
+	TTL       time.Duration // how long Code is good, told in the message, 1 min to store.MaxLife; 0: not told
 	Key       string        // Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty: none
 }
 
@@ -111,7 +115,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	switch {
-	case a.Stranger:
+	case a.Stranger, a.Code != "":
 		a.holder = rand.Text() // no other request has it
 	case a.Kind == Secret:
 		a.holder = a.holderHash()
@@ -128,6 +132,9 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	}
 	if len(v.Sealed) == 0 { // erased
 		return fault.NotFound
+	}
+	if v.CallerChecks {
+		return ErrCallerChecks
 	}
 	to, err := s.Vault.Recipient(v.Verification)
 	if err != nil { // the key is no longer in the ring
@@ -176,8 +183,46 @@ func validateOptions(ask Ask) error {
 		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != Secret:
 		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
+	case ask.Code != "" || ask.TTL != 0:
+		if err := validateCode(ask); err != nil {
+			return err
+		}
+	}
+	switch {
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return fault.Invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
+	}
+	return nil
+}
+
+// Bounds of a caller's code, in characters, and the least of its TTL, since messages tell whole minutes.
+const (
+	minCode = 4
+	maxCode = 12
+	minTTL  = time.Minute
+)
+
+// callersCode matches a caller's code.
+var callersCode = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCode, maxCode))
+
+// ErrTTL says that a ttl is too short or too long.
+var ErrTTL = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
+
+// validateCode checks a caller's code and its TTL. No error repeats the code.
+func validateCode(ask Ask) error {
+	switch {
+	case ask.Code == "":
+		return fault.Invalid("ttl", "not_allowed", "A ttl is for a code of the caller; ours live as long as their purpose says.")
+	case ask.Kind != Secret:
+		return fault.Invalid("code", "not_allowed", "Only secret keys may bring a code of their own.")
+	case !callersCode.MatchString(ask.Code):
+		return fault.Invalid("code", "invalid", "A code has 4 to 12 characters, which are letters and digits of ASCII.")
+	case ask.Resend != "":
+		return fault.Invalid("code", "not_allowed", "A caller's code opens a verification of its own, so it names none.")
+	case ask.Session != "":
+		return fault.Invalid("session", "not_allowed", "A caller's code is never sent again, so no session is needed for it.")
+	case ask.TTL != 0 && (ask.TTL < minTTL || ask.TTL > store.MaxLife):
+		return ErrTTL
 	}
 	return nil
 }

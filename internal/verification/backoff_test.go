@@ -223,8 +223,8 @@ func TestWhatAFailureSays(t *testing.T) {
 		"a template that cannot be filled": {mail(func(context.Context) error {
 			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: outbox.ReasonTemplate}
 		}), "template 0 1"},
-		"a number that does not exist": {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageAnswer, BadNumber: true}), "rejected 1 0"},
-		"a carrier's refusal":          {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageAnswer, Code: "30450"}), "rejected 0 1"},
+		"a number that does not exist": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, BadNumber: true}), "rejected 1 0"},
+		"a carrier's refusal":          {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Code: "30450"}), "rejected 0 1"},
 		"a spend cap":                  {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}), "spend_cap 0 1"},
 		"suppressed": {func(r *vtest.Rig) verification.Ask {
 			r.MailServer.Answer(vtest.NoMailbox)

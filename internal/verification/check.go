@@ -23,7 +23,7 @@ type CheckResult struct {
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
 // one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
+// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, ErrCallerChecks, *TooManyChecksError,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enter(s.checks, ofChecks, c.class())
@@ -79,10 +79,13 @@ func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (
 }
 
 // normalize returns the code that was typed, or pasted with the message around it. Errors: fault.NotFound for another app's verification, and for a browser if
-// a back end opened it; *fault.InvalidError.
+// a back end opened it; ErrCallerChecks; *fault.InvalidError.
 func (s *Service) normalize(c Caller, v store.Verification, typed string) (string, error) {
 	if !c.mayRead(v) {
 		return "", fault.NotFound
+	}
+	if v.CallerChecks {
+		return "", ErrCallerChecks
 	}
 	return s.shape(v).Find(typed)
 }
@@ -136,8 +139,12 @@ func (s *Service) testRecipient(v store.Verification) (policy.TestRecipient, boo
 	return s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
 }
 
-// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one.
+// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one. Zero for a
+// caller's code.
 func (s *Service) shape(v store.Verification) code.Shape {
+	if v.CallerChecks {
+		return code.Shape{}
+	}
 	if t, ok := s.testRecipient(v); ok {
 		return code.ShapeOf(t.Code)
 	}

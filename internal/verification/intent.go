@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"crypto/rand"
 	"time"
 
@@ -19,7 +20,7 @@ const (
 )
 
 // intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
-// random values and encrypts the recipient.
+// random values, and encrypts the recipient and a caller's code.
 func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.newVerification(a)
 	if err != nil {
@@ -28,11 +29,15 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	row := a.row()
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
 	row.Observed = d.Observed()
-	return store.Intent{
+	intent := store.Intent{
 		Send: row, Verification: fresh, Join: a.join, Address: a.address,
 		Rules: policy.ForDatabase(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		TTL: a.purpose.TTL, MinLife: MinResendLife(a.purpose.TTL), Lease: s.Lease,
-	}, nil
+		TTL: cmp.Or(a.TTL, a.purpose.TTL), MinLife: MinResendLife(a.purpose.TTL), Lease: s.Lease,
+	}
+	if a.Code != "" {
+		intent.Code, err = s.Vault.SealCode(a.Code, a.TTL > 0, id)
+	}
+	return intent, err
 }
 
 // newVerification builds the verification that Begin opens if there is none to join.
@@ -44,12 +49,16 @@ func (s *Service) newVerification(a asked) (store.Verification, error) {
 	if err != nil {
 		return store.Verification{}, err
 	}
-	return store.Verification{
+	v := store.Verification{
 		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Sealed: sealed, Holder: a.holder, Class: a.class, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(),
 		Alphabet: string(a.purpose.Alphabet), Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
 		Replaces: a.chain[:min(len(a.chain), store.MaxReplaces)],
-	}, nil
+	}
+	if a.Code != "" { // nothing is derived
+		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+	}
+	return v, nil
 }
 
 // MinResendLife returns how much of its life a code must have left for a resend to send it again.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
 
@@ -75,12 +76,12 @@ func formatNumber(number, country string) string {
 const acs3 = "ACS3-HMAC-SHA256"
 
 // request signs an action (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
-func (c *carrier) request(action string, params map[string]string) sms.Request {
+func (c *carrier) request(action string, params map[string]string) exchange.Request {
 	query := canonicalQuery(params)
 	signed := map[string]string{
-		"host": sms.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
+		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
 		"x-acs-date": c.Time().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
-		"x-acs-content-sha256": sms.HexSHA256(""),
+		"x-acs-content-sha256": exchange.HexSHA256(""),
 	}
 	header := http.Header{"Accept": {"application/json"}}
 	for name, value := range signed {
@@ -89,13 +90,13 @@ func (c *carrier) request(action string, params map[string]string) sms.Request {
 		}
 	}
 	header.Set("Authorization", signACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
-	return sms.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query, Header: header}
+	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query, Header: header}
 }
 
 // signACS3 gives the Authorization of a request to / whose body's hash stands among the signed headers, in lower case.
 func signACS3(id, secret, method, query string, signed map[string]string) string {
-	canonical, list := sms.CanonicalRequest(method, query, signed, signed["x-acs-content-sha256"])
-	signature := hex.EncodeToString(sms.HMACSHA256([]byte(secret), acs3+"\n"+sms.HexSHA256(canonical)))
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
+	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3+"\n"+exchange.HexSHA256(canonical)))
 	return acs3 + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
@@ -103,7 +104,7 @@ func signACS3(id, secret, method, query string, signed map[string]string) string
 func canonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		pairs = append(pairs, sms.EscapeURL(name)+"="+sms.EscapeURL(params[name]))
+		pairs = append(pairs, exchange.EscapeURL(name)+"="+exchange.EscapeURL(params[name]))
 	}
 	return strings.Join(pairs, "&")
 }
@@ -154,11 +155,11 @@ type answer struct {
 	}
 }
 
-func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	var said answer
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":
-		return "", "", sms.ErrorByStatus(a, "")
+		return "", "", exchange.ErrorByStatus(a, "")
 	case said.Code == codeRecipientLimit:
 		fail = sms.VerdictLimited(limitDuration(said.Message)).ToError(a, said.Code)
 	case said.Code != "OK" || a.Status >= 300:
@@ -230,7 +231,7 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
 			return "", sms.ErrLogin
 		case said.Code != "OK":
-			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, sms.SafeCode(said.Code))
+			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, exchange.SafeCode(said.Code))
 		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
 			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 	"sendcode/internal/sms/smstest"
 )
@@ -39,7 +40,7 @@ func checkACS3(r *http.Request, body string) error {
 			return fmt.Errorf("%s is not signed, only %v", needed, signed)
 		}
 	}
-	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")}, sms.HexSHA256(body),
+	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")}, exchange.HexSHA256(body),
 		smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"), signACS3("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
 
@@ -99,7 +100,7 @@ func checkBody(template string, format format) error {
 			return fmt.Errorf("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
 		}
 	case FormatForm:
-		if _, err := url.ParseQuery(fillIn(template, filled, sms.EscapeURL)); err != nil {
+		if _, err := url.ParseQuery(fillIn(template, filled, exchange.EscapeURL)); err != nil {
 			return fmt.Errorf("is not a form such as to={to}&text={text}")
 		}
 	}

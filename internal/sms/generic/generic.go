@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
 
@@ -184,7 +185,7 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 // Send implements Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	if m.Minutes == 0 && g.uses("minutes") {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: sms.StageMessage, Err: sms.ErrMinutes}
+		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: sms.ErrMinutes}
 	}
 	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
 }
@@ -196,15 +197,15 @@ func (g *carrier) requestHeader(values map[string]string) http.Header {
 		header.Set(name, fillIn(value, values, keepPrintableASCII))
 	}
 	if g.User != "" {
-		header.Set("Authorization", sms.BasicAuth(g.User, g.Secret))
+		header.Set("Authorization", exchange.BasicAuth(g.User, g.Secret))
 	}
 	return header
 }
 
-func (g *carrier) sendRequest(m sms.Message) sms.Request {
+func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 	filled := placeholderValues(m, g.Secret)
 	header := g.requestHeader(filled)
-	escape := sms.EscapeURL
+	escape := exchange.EscapeURL
 	if g.Format == FormatJSON {
 		escape = escapeJSON
 	}
@@ -212,11 +213,11 @@ func (g *carrier) sendRequest(m sms.Message) sms.Request {
 		header.Set("Content-Type", kind)
 	}
 	body := []byte(fillIn(g.Body, filled, escape))
-	return sms.Request{Method: g.Method, URL: fillIn(g.URL, filled, sms.EscapeURL), Header: header, Body: body}
+	return exchange.Request{Method: g.Method, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header, Body: body}
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
-func (g *carrier) parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
+func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
 	meaning, known := g.Answer.Codes[code]
@@ -227,11 +228,11 @@ func (g *carrier) parseSendAnswer(a sms.Response) (id, code string, fail *sms.Er
 	case known:
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
-		fail = sms.ErrorByStatus(a, code)
+		fail = exchange.ErrorByStatus(a, code)
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
 		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
-		fail = &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
+		fail = &sms.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status, Err: exchange.ErrAnswer}
 	}
 	return id, code, fail
 }

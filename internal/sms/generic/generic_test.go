@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 	"sendcode/internal/sms/smstest"
 )
@@ -63,7 +64,7 @@ func genericRig() smstest.Rig {
 		m := smstest.Sample()
 		return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"), r.Header.Get("Content-Type"),
 			r.Header.Get("Authorization"), body},
-			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8", sms.BasicAuth("shop", smstest.Private),
+			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8", exchange.BasicAuth("shop", smstest.Private),
 			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+m.Callback+`"}`)
 	}
 	return r
@@ -100,7 +101,7 @@ func kannelRig() smstest.Rig {
 func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
-		return smstest.Want([]string{body}, "to=8613812345678&text="+sms.EscapeURL(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+		return smstest.Want([]string{body}, "to=8613812345678&text="+exchange.EscapeURL(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{
@@ -283,10 +284,10 @@ func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 	t.Cleanup(func() { close(end) })                 // before the server is closed
 	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to connect in the first
 		_, fail := smstest.Send(t, t.Context(), description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
-		if fail == nil || fail.Stage != sms.StageDial && fail.Class != delivery.Unknown {
+		if fail == nil || fail.Stage != delivery.StageDial && fail.Class != delivery.Unknown {
 			t.Fatalf("%v", fail)
 		}
-		if fail.Stage != sms.StageDial {
+		if fail.Stage != delivery.StageDial {
 			return
 		}
 	}

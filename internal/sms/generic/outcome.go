@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/jsonpath"
 	"sendcode/internal/sms"
 )
@@ -184,11 +185,11 @@ const errNoPoll = delivery.Problem("it is not described how the carrier is asked
 // Ask implements Asker.
 func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: errNoPoll}
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: errNoPoll}
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.ID
-	r := sms.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, sms.EscapeURL), Header: g.requestHeader(filled)}
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURL), Header: g.requestHeader(filled)}
 	a, err := g.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err

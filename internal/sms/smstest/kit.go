@@ -178,7 +178,7 @@ func Contract(t *testing.T, r Rig) {
 	for name, o := range r.Cases {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
-			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer || fail.PerNumber != o.PerNumber {
+			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != delivery.StageAnswer || fail.PerNumber != o.PerNumber {
 				t.Errorf("%+v; want %v, %q, %v, of this number %v", fail, o.Class, o.Reason, o.Hold, o.PerNumber)
 			}
 		})
@@ -251,7 +251,7 @@ func everyCarrier(t *testing.T, r Rig) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, c.rig, c.ctx, Says(r.Taken), 0)
-			if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
+			if fail == nil || fail.Class != delivery.Temporary || fail.Stage != delivery.StageDial {
 				t.Errorf("%v", fail)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
 
@@ -82,13 +83,13 @@ const (
 )
 
 // request signs an action (cloud.tencent.com/document/api/382/52072).
-func (c *carrier) request(action string, content map[string]any) sms.Request {
+func (c *carrier) request(action string, content map[string]any) exchange.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.Time().UTC()
 	signed := map[string]string{
-		"content-type": contentType, "host": sms.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
+		"content-type": contentType, "host": exchange.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
 	}
-	return sms.Request{
+	return exchange.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
 			"Authorization": {signTC3(c.KeyID, c.Secret, service, now, http.MethodPost, "", signed, string(body))},
@@ -100,12 +101,12 @@ func (c *carrier) request(action string, content map[string]any) sms.Request {
 
 // signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower case.
 func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string, body string) string {
-	canonical, list := sms.CanonicalRequest(method, query, signed, sms.HexSHA256(body))
+	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
-	text := strings.Join([]string{tc3, strconv.FormatInt(at.Unix(), 10), scope, sms.HexSHA256(canonical)}, "\n")
-	key := sms.HMACSHA256(sms.HMACSHA256(sms.HMACSHA256([]byte("TC3"+secret), date), service), "tc3_request")
-	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(sms.HMACSHA256(key, text))
+	text := strings.Join([]string{tc3, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
+	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service), "tc3_request")
+	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
 // verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means that the message was not accepted; it
@@ -145,7 +146,7 @@ type answer struct {
 	}
 }
 
-func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	var said answer
 	if json.Unmarshal(a.Body, &said) == nil {
 		code = said.Response.Error.Code
@@ -155,7 +156,7 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	}
 	switch {
 	case code == "":
-		fail = sms.ErrorByStatus(a, "")
+		fail = exchange.ErrorByStatus(a, "")
 	case code != "Ok" || a.Status >= 300:
 		fail = sms.ErrorByCode(a, code, verdicts)
 	}
@@ -208,7 +209,7 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 	}
 	var reports []sms.Report
 	for _, r := range all {
-		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known && sms.SafeID(r.SID) != "" {
+		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known && exchange.SafeID(r.SID) != "" {
 			report.ID = r.SID
 			reports = append(reports, report)
 		}
@@ -257,7 +258,7 @@ func (c *carrier) fetchApproved(ctx context.Context, international int, ids []in
 	case strings.HasPrefix(code, "AuthFailure"):
 		return sms.ErrLogin
 	case code != "":
-		return &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: a.Status, Code: sms.SafeCode(code)}
+		return &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code)}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0

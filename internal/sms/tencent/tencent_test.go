@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 	"sendcode/internal/sms/smstest"
 )
@@ -18,7 +19,7 @@ import (
 // full, so of that one the hashes of body and request are compared; the other is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
-	if got := sms.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
+	if got := exchange.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
 		t.Errorf("body %s", got)
 	}
 	got := signTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET", "Limit=10&Offset=0",

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
 
@@ -94,10 +95,10 @@ func (t *carrier) messageForm(m sms.Message) url.Values {
 }
 
 // request is for a resource of the account. form is nil with GET.
-func (t *carrier) request(method, resource string, form url.Values) sms.Request {
-	r := sms.Request{
+func (t *carrier) request(method, resource string, form url.Values) exchange.Request {
+	r := exchange.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + resource + ".json",
-		Header: http.Header{"Authorization": {sms.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)}, "Accept": {"application/json"}},
+		Header: http.Header{"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)}, "Accept": {"application/json"}},
 	}
 	if form != nil {
 		r.Body = []byte(form.Encode())
@@ -107,7 +108,7 @@ func (t *carrier) request(method, resource string, form url.Values) sms.Request 
 }
 
 // fetchRequest returns the request for the state of a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
-func (t *carrier) fetchRequest(sid string) sms.Request {
+func (t *carrier) fetchRequest(sid string) exchange.Request {
 	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
@@ -139,7 +140,7 @@ var verdicts = map[string]sms.Verdict{
 	"63038": sms.VerdictTemporary, // the account's daily limit
 }
 
-func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
@@ -153,7 +154,7 @@ func parseSendAnswer(a sms.Response) (id, code string, fail *sms.Error) {
 	case readable && known:
 		fail = v.ToError(a, code)
 	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
-		fail = sms.ErrorByStatus(a, code)
+		fail = exchange.ErrorByStatus(a, code)
 	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
 		fail = sms.VerdictRejected.ToError(a, code)
 	}
@@ -208,7 +209,7 @@ func webhookSignature(token, address string, form url.Values) string {
 // Ask implements Asker: it fetches the message.
 func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: exchange.ErrMessage}
 	}
 	a, err := t.Query(ctx, t.fetchRequest(q.ID))
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 	"sendcode/internal/sms/smstest"
 )
 
 const twilioAccount = "AC00000000000000000000000000000001"
 
-var twilioLogin = sms.BasicAuth(twilioAccount, smstest.Private)
+var twilioLogin = exchange.BasicAuth(twilioAccount, smstest.Private)
 
 func twilioRig() smstest.Rig {
 	failure := func(status int, code string) smstest.Said {

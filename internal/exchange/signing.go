@@ -1,8 +1,9 @@
-package sms
+package exchange
 
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"maps"
 	"net/url"
@@ -10,15 +11,16 @@ import (
 	"strings"
 )
 
-// CanonicalRequest returns the text of a request to / that Aliyun and Tencent Cloud want signed, and the list of the signed headers in it.
-func CanonicalRequest(method, query string, signed map[string]string, bodyHash string) (text, list string) {
+// CanonicalRequest returns the text of a request that AWS, Aliyun and Tencent Cloud want signed, and the list of the signed headers in it.
+// The path is as it stands in the URL, the query sorted, and the names of headers are in lower case.
+func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, list string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
 	for _, name := range names {
 		headers.WriteString(name + ":" + strings.TrimSpace(signed[name]) + "\n")
 	}
 	list = strings.Join(names, ";")
-	return strings.Join([]string{method, "/", query, headers.String(), list, bodyHash}, "\n"), list
+	return strings.Join([]string{method, path, query, headers.String(), list, bodyHash}, "\n"), list
 }
 
 // HexSHA256 is the hash of a text in hexadecimal digits.
@@ -33,6 +35,14 @@ func HMACSHA256(key []byte, text string) []byte {
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
 }
+
+// BasicAuth returns the header Authorization of RFC 7617 section 2.
+func BasicAuth(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
+func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // Host returns the host of an endpoint, with the port if it has one, as signatures need it; "" if the endpoint is malformed.
 func Host(endpoint string) string {

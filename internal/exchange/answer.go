@@ -1,0 +1,81 @@
+package exchange
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// maxRetryAfter bounds what a provider may ask for: a code does not live longer.
+const maxRetryAfter = 10 * time.Minute
+
+// ErrorByStatus returns the error of a message that was not accepted, classed by the HTTP status alone; never nil (RFC 9110
+// section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have the message. Temporary: 3xx, 429, 503, and what is wrong with
+// our account or URL. Rejected: the rest.
+func ErrorByStatus(a Response, code string) *delivery.Error {
+	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeCode(code)}
+	switch {
+	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
+		e.Class, e.RetryAfter = delivery.Temporary, RetryAfter(a)
+	case a.Status >= 500, a.Status < 300:
+		e.Class = delivery.Unknown
+		if a.Status < 300 {
+			e.Err = ErrAnswer
+		}
+	case a.Status < 400:
+		e.Class, e.Err = delivery.Temporary, errRedirect
+	case aboutUs(a.Status):
+		e.Class = delivery.Temporary
+	}
+	return e
+}
+
+// aboutUs reports whether a status refuses our key, our balance, our URL or the request as we made it, and not the recipient.
+func aboutUs(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict:
+		return true
+	}
+	return false
+}
+
+// RetryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most ten minutes; 0 if there is none. A
+// date is compared with the answer's own Date, so that our clock does not matter.
+func RetryAfter(a Response) time.Duration {
+	text := a.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	at, err := http.ParseTime(text)
+	now, noDate := http.ParseTime(a.Header.Get("Date"))
+	if err != nil || noDate != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}
+
+var (
+	codePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
+	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
+)
+
+// SafeCode returns a provider's code if it looks like one; "" if it could be a phone number or other text.
+func SafeCode(text string) string {
+	if !codePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
+		return ""
+	}
+	return text
+}
+
+// SafeID returns a provider's ID if it looks like one, else "".
+func SafeID(text string) string {
+	if !idPattern.MatchString(text) {
+		return ""
+	}
+	return text
+}
