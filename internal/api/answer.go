@@ -19,6 +19,7 @@ type verificationJSON struct {
 	Channel           string             `json:"channel"`
 	To                string             `json:"to"`
 	Purpose           string             `json:"purpose"`
+	PurposeTitle      string             `json:"purpose_title,omitempty"`
 	Reference         string             `json:"reference,omitempty"`
 	CreatedAt         string             `json:"created_at"`
 	ExpiresAt         string             `json:"expires_at"`
@@ -69,7 +70,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
-		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, PurposeTitle: v.PurposeTitle, Reference: v.Reference,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
 		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final, Counts: v.Send.Counts,
 			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},

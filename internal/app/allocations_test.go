@@ -21,8 +21,9 @@ import (
 )
 
 // mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the answer, but no connection, mail server
-// and database. Raise it only with a reason that is worth a garbage collector's time at each send.
-const mostAllocations = 187
+// and database. Raise it only with a reason that is worth a garbage collector's time at each send. Eight are of the deadline of all steps
+// together, without which a proxy asks another replica while this one still decides (docs/decisions/0013-admission.md).
+const mostAllocations = 195
 
 // mostOfARefusal is what a send may take that is refused at once in an overload. What refusals take, those that are admitted lack.
 const mostOfARefusal = 83
@@ -50,7 +51,7 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	l.parts.stands = make(chan chan struct{})
 	var waiting sync.WaitGroup
 	var all []chan struct{}
-	for l.codes.SendsOverloaded() == nil {
+	for l.core.Codes.SendsOverloaded() == nil {
 		waiting.Go(func() { l.send() })
 		all = append(all, make(chan struct{}))
 		l.parts.stands <- all[len(all)-1]
@@ -72,13 +73,19 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 		return strings.Join(lines, "")
 	}
 	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
-	servertest.Same(t, "metrics", shown(), fmt.Sprintf(`places{of="sends"} %d
+	var lines string
+	var most int
+	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most { // fewer have a place once the oldest has waited for a while
+		most = l.core.Codes.Admissions()["sends"].Most
+		lines = shown()
+	}
+	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d
 refusals_total{class="known",of="sends"} 0
 refusals_total{class="stranger",of="sends"} 0
 refusals_total{class="unread",of="sends"} %d
 under_way{class="known",of="sends"} %d
 under_way{class="stranger",of="sends"} 0
-`, l.codes.Admissions()["sends"].Most, refused, len(all)))
+`, most, refused, len(all)))
 	for _, one := range all {
 		close(one)
 	}
@@ -116,7 +123,7 @@ func newLight(t *testing.T) *light {
 		t.Fatal(err)
 	}
 	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
-	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
+	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()

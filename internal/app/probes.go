@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -99,19 +100,28 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 	}
 }
 
-// anyWaits returns a function that reports whether a message of a channel waits for its next attempt, as of at most a second ago. While the
-// database does not say, one may.
+// anyWaits returns a function that reports whether a message of a channel waits for its next attempt, as of at most two seconds ago. While the
+// database has not said that none does, one may.
 func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
+	var none atomic.Pointer[time.Time] // when the database was last asked that said so
 	recent := server.Recent{Check: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
+		asked := time.Now()
 		waits, err := a.db.AnyWaits(ctx, ch)
-		if err == nil && waits {
-			err = errWaits
+		switch {
+		case err == nil && waits:
+			return errWaits
+		case err == nil:
+			none.Store(&asked)
 		}
 		return err
 	}}
-	return func(ctx context.Context) bool { return recent.Get(ctx) != nil }
+	return func(ctx context.Context) bool {
+		waits := recent.Get(ctx) != nil // a slow database leaves it as it was
+		last := none.Load()
+		return waits || last == nil || time.Since(*last) > 2*time.Second
+	}
 }
 
 var errWaits = errors.New("app: a message waits for its next attempt")

@@ -60,7 +60,7 @@ func (r *reloader) endStops(now time.Time) {
 	if r.ends.IsZero() || now.Before(r.ends) {
 		return
 	}
-	r.policy.Change(r.current.PolicySet(now))
+	r.core.Policy.Change(r.current.PolicySet(now))
 	r.ends = r.current.NextEnd(now)
 	r.logger.Info("stop ended")
 }
@@ -166,10 +166,10 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	r.useTemplates(own)
 	now := r.now()
-	wider := r.policy.Change(renewed.PolicySet(now))
+	wider := r.core.Policy.Change(renewed.PolicySet(now))
 	r.ends = renewed.NextEnd(now)
-	r.hooks.Change(webhookSettings(renewed))
-	r.limits.SetLimits(limitSet(renewed))
+	r.core.Hooks.Change(webhookSettings(renewed))
+	r.core.Limits.SetLimits(limitSet(renewed))
 	r.initApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)

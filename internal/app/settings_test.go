@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -93,8 +94,8 @@ func TestAStopEnds(t *testing.T) {
 	}
 	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
 	var log bytes.Buffer
-	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil))}
-	a.policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
+	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil)), core: &core.Core{}}
+	a.core.Policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
 	r := &reloader{App: a, current: cfg, ends: cfg.NextEnd(time.Now())}
 	for _, x := range []struct {
 		at           time.Time
@@ -105,10 +106,29 @@ func TestAStopEnds(t *testing.T) {
 		{first.Add(2 * time.Hour), false, false, 2},
 	} {
 		r.endStops(x.at)
-		_, mails := a.policy.Get().Paused(recipient.Email, "default")
-		_, texts := a.policy.Get().Paused(recipient.SMS, "default")
+		_, mails := a.core.Policy.Get().Paused(recipient.Email, "default")
+		_, texts := a.core.Policy.Get().Paused(recipient.SMS, "default")
 		if lines := strings.Count(log.String(), "stop ended"); mails != x.mails || texts != x.texts || lines != x.lines {
 			t.Errorf("%v: mails %v, texts %v, %d lines", x.at, mails, texts, lines)
 		}
+	}
+}
+
+// Replicas on one host whose rows are in Postgres share a data directory, and with it the secrets that they made.
+func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
+	dir := t.TempDir()
+	replica := func() *App {
+		cfg, err := config.Load([]string{"SENDCODE_DATA_DIR=" + dir, "SENDCODE_DATABASE_URL=postgres://h/d"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &App{cfg: cfg}
+		if err := a.fillSecrets(); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if one, another := replica(), replica(); !slices.Equal(one.generated, another.generated) || len(one.generated) != 2 {
+		t.Errorf("one has %d secrets, another has %d, or others", len(one.generated), len(another.generated))
 	}
 }

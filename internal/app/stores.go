@@ -167,7 +167,7 @@ func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}
-	return a.gates.Rebuild(ctx, a.clock)
+	return a.core.Gates.Rebuild(ctx, a.clock)
 }
 
 // openMailServers opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.

@@ -134,7 +134,7 @@ const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.
 func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
-	p.box.AddText(m.ID, m.To, m.Text)
+	p.box.AddText(m.ID, m.To, m.Text, m.Code)
 	return sms.Receipt{Provider: mailboxCarrierName, ID: m.ID}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/config/document"
 	"sendcode/internal/loopback"
+	"sendcode/internal/message"
 )
 
 // problemIf returns the problem if wrong, else "".
@@ -48,6 +49,12 @@ func checkTitle(text string) string {
 		return "must not look like a link or an address"
 	}
 	return ""
+}
+
+// checkLanguage returns "" for a BCP 47 tag in its canonical form, else the problem.
+func checkLanguage(text string) string {
+	tag, ok := message.CanonicalTag(text)
+	return problemIf(!ok || tag != text, "must be a language as a BCP 47 tag: en, zh-Hans, pt-BR")
 }
 
 // hostLike is a dot between letters: mail programs turn "shop.example" into a link.

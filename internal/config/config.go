@@ -169,7 +169,10 @@ type purpose struct {
 	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
 	PolicyName string `yaml:"policy" default:"default"`
 	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
-	Kind           string `yaml:"kind,omitempty" oneof:"confirm"`
+	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
+	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign in, es: para entrar, zh: 用于登录}`. With
+	// `kind: confirm` by default "to confirm your address".
+	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
 	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
 	Code codeSettings `yaml:"code"`
@@ -204,6 +207,8 @@ type App struct {
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
 	// URL prefixes to which the page may [return a person](sign-up.md).
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
+	// Purposes of our page beside `default`: `/?purpose=NAME`.
+	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).

@@ -165,15 +165,12 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// NeedsDataDir reports whether anything is kept in DataDir: the SQLite file, or secrets that no setting gives.
-func (c *Config) NeedsDataDir() bool { return c.DatabaseURL == "" || len(c.missingSecrets()) > 0 }
-
 // FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns those that a person needs. The first call
 // writes the file, whole or not at all, for the owner only. On a server that others can reach it supplies nothing and does not touch dir:
 // Load refuses a configuration that would need generated secrets there. A damaged file is an error and stays as it is. A missing file is
 // an error if a database was written with its keys: other keys would make codes under way invalid and count every recipient anew.
 //
-// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own against a second call.
+// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that replicas of one host have the same secrets.
 func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {

@@ -87,7 +87,7 @@ var checks = map[string]func(text string) string{
 	"webhook_url": checkWebhookURL,
 	"policy":      checkPolicyName, "time_zone": checkTimeZone,
 	"name":  checkName,
-	"title": checkTitle, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	"title": checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),

@@ -82,6 +82,9 @@ func TestMistakesOfTheFile(t *testing.T) {
 		rule("name: a, scope: ip, limit: 0, window: 1h"):                    "c.yaml:4: policies.p[1].limit: 0 is not within 1 and",
 		"purposes: {x: {ttl: 601s}}":                                        "c.yaml:1: purposes.x.ttl: may be longer than 10m only with kind: confirm, for a purpose that signs nobody in",
 		"purposes: {x: {kind: confirm, code: {length: 8}, ttl: 86401s}}":    "c.yaml:1: purposes.x.ttl: must be from 30s to 24h: a code may not live longer than a day",
+		"purposes: {x: {title: {zh-CN-hans: a}}}":                           "c.yaml:1: purposes.x.title.zh-CN-hans: must be a language as a BCP 47 tag: en, zh-Hans, pt-BR",
+		"purposes: {x: {title: {en: to win at evil.example}}}":              "c.yaml:1: purposes.x.title.en: must not look like a link or an address",
+		app("page_purposes: [gfit]") + "\npurposes: {gift: {}}":             "c.yaml:2: apps[0].page_purposes: there is no purpose gfit, did you mean gift?",
 		"purposes: {x: {kind: confirm, code: {length: 7}}}":                 "c.yaml:1: purposes.x.kind: confirm needs codes of at least 8 characters: add code: {length: 8}",
 
 		"apps: [{name: a}, {name: a}]":                                                                                           "c.yaml:1: apps[1].name: a is there twice",

@@ -122,3 +122,15 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A purpose that confirms addresses says so in every language, unless it has a title of its own.
+func TestTitles(t *testing.T) {
+	c := must(t, "purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")
+	all := c.PolicySet(time.Now()).Purposes
+	for _, x := range []struct{ purpose, locale, title string }{
+		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"}, {"confirm", "es", "para confirmar tu dirección"},
+		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "fr", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""}, {"login", "en", ""},
+	} {
+		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.In(x.locale), x.title)
+	}
+}

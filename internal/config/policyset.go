@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"sendcode/internal/brand"
+	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/testrecipient"
+	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -24,7 +27,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
-		TestRecipients: map[recipient.Hash]policy.TestRecipient{},
+		TestRecipients: testrecipient.Codes{},
 		Checks: policy.Checks{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
@@ -53,7 +56,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		}
 	}
 	for _, t := range c.TestRecipients {
-		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
+		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = testrecipient.Code{Code: t.Code, Expires: t.Expires}
 	}
 	return set
 }
@@ -63,13 +66,25 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of := p.Purpose
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
 	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn && p.PolicyName == defaultName
-	of.Shares = c.PurposesWithPolicy(p.PolicyName)
+	of.Shares, of.Titles = c.PurposesWithPolicy(p.PolicyName), message.NewTitles(p.titles())
 	for _, r := range c.Policies[p.PolicyName] {
 		if r.Reserve > 0 {
 			of.Reserve[r.Name] = r.Reserve
 		}
 	}
 	return of
+}
+
+// titles returns what the purpose's codes are for, by language.
+func (p purpose) titles() map[string]string {
+	if p.Kind != kindConfirm || len(p.Title) > 0 {
+		return p.Title
+	}
+	built := map[string]string{}
+	for _, w := range texts.PageLanguages() {
+		built[w.Lang()] = w.Section(texts.Page)["ToConfirm"]
+	}
+	return built
 }
 
 // policy returns the policy of this name; without rules if there is none.

@@ -15,14 +15,24 @@ import (
 	"sendcode/quota"
 )
 
+// kindConfirm is the kind of a purpose by which an address is confirmed, and nobody signs in.
+const kindConfirm = "confirm"
+
 // Check implements document.checker.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
-	switch confirms := p.Kind == "confirm"; {
+	switch confirms := p.Kind == kindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
 		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
 	case confirms && p.Code.Length < 8:
 		at.AddMistake("kind", "confirm needs codes of at least 8 characters: add code: {length: 8}")
+	}
+}
+
+// Check implements document.checker.
+func (a *App) Check(p *document.Mapping) {
+	for _, name := range a.PagePurposes {
+		addReference(p, "purpose", "page_purposes", name)
 	}
 }
 

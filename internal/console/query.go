@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -140,7 +140,7 @@ func (q query) hasLocalTimes(raw string) bool {
 func network(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
-			*to = policy.NetworkPrefix(address)
+			*to = buckets.NetworkPrefix(address)
 			return ""
 		}
 		network, err := netip.ParsePrefix(value)

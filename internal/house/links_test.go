@@ -7,31 +7,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-var (
-	fenced       = regexp.MustCompile("(?ms)^```.*?^```")
-	relativeLink = regexp.MustCompile(`\]\(([^)\s:]*)\)|src="([^":]+)"`)
-	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	"sendcode/internal/markdown"
 )
 
 // Every relative link of a document leads to a file that exists, and to a heading in it where it names one.
 func TestLinksOfDocuments(t *testing.T) {
 	found := map[string]bool{}
-	for _, path := range markdown(t) {
-		for _, m := range relativeLink.FindAllStringSubmatch(fenced.ReplaceAllString(readFile(t, path), ""), -1) {
-			target, anchor, _ := strings.Cut(m[1]+m[2], "#")
-			to := path
-			if target != "" {
-				to = filepath.Join(filepath.Dir(path), target)
+	for _, name := range documents(t) {
+		text := readFile(t, name)
+		for _, l := range markdown.Links(name, text) {
+			found[name+" → "+l.Target] = true
+		}
+		for _, problem := range markdown.Dead(name, text, func(target string) (string, error) {
+			file := filepath.Join(root, target)
+			if info, err := os.Stat(file); err != nil || info.IsDir() {
+				return "", err
 			}
-			found[path+" → "+filepath.ToSlash(to)] = true
-			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
-				t.Errorf("%s: %s leads nowhere", path, m[0])
-			} else if anchor != "" && !hasHeading(readFile(t, to), anchor) {
-				t.Errorf("%s: %s has no such heading", path, m[0])
-			}
+			to, err := os.ReadFile(file)
+			return string(to), err
+		}) {
+			t.Error(problem)
 		}
 	}
 	for _, link := range []string{"README.md → docs/PROMISES.md", "README.zh-CN.md → docs/pictures/page.png", "docs/operations.md → docs/alerts.yaml"} {
@@ -41,8 +37,8 @@ func TestLinksOfDocuments(t *testing.T) {
 	}
 }
 
-// markdown are the documents, relative to the root.
-func markdown(t *testing.T) (paths []string) {
+// documents are all of the repository, relative to its root.
+func documents(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tools/bench/*.md", "quota/*.md", "templates/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -57,16 +53,6 @@ func markdown(t *testing.T) (paths []string) {
 	return paths
 }
 
-// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
-func hasHeading(text, anchor string) bool {
-	for _, m := range heading.FindAllStringSubmatch(text, -1) {
-		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
-			return true
-		}
-	}
-	return false
-}
-
 // titledTest is a link to a test whose name is the link's title.
 var titledTest = regexp.MustCompile(`\]\(([\w/.]+_test\.go) "(\w+)"\)`)
 
@@ -78,14 +64,14 @@ var namedTest = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([\\w/.]+_test
 // The tests that a document names are where it says. README names one for each of five promises, and docs/PROMISES.md, which names no test
 // without a link, at least two for each of seven.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
-	for _, path := range markdown(t) {
+	for _, path := range documents(t) {
 		for _, m := range namedTest.FindAllStringSubmatch(readFile(t, path), -1) {
 			if file := filepath.Join(filepath.Dir(path), m[2]); !strings.Contains(readFile(t, file), "\nfunc "+m[1]+"(") {
 				t.Errorf("%s: %s is not in %s", path, m[1], file)
 			}
 		}
 	}
-	for _, path := range markdown(t) {
+	for _, path := range documents(t) {
 		for _, m := range titledTest.FindAllStringSubmatch(readFile(t, path), -1) {
 			if file := filepath.Join(filepath.Dir(path), m[1]); !strings.Contains(readFile(t, file), "\nfunc "+m[2]+"(") {
 				t.Errorf("%s: %s is not in %s", path, m[2], file)

@@ -65,7 +65,7 @@ func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
 	if all := "/problems/(" + strings.Join(slugs, "|") + ")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
 		t.Errorf("docs/openapi.yaml: the pattern of a problem's type is not %s", all)
 	}
-	for _, name := range append(markdown(t), "docs/openapi.yaml") {
+	for _, name := range append(documents(t), "docs/openapi.yaml") {
 		for _, named := range regexp.MustCompile(`/problems/([a-z-]+)`).FindAllStringSubmatch(readFile(t, name), -1) {
 			if !slices.Contains(slugs, named[1]) {
 				t.Errorf("%s names the problem %s, which does not exist", name, named[1])

@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // Store are the database's methods for its jobs. Implementation: sqldb.DB.
@@ -34,7 +35,7 @@ type Maintenance struct {
 	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
-	Teller   policy.Teller
+	Teller   webhook.Teller
 	Logger   *slog.Logger
 
 	expired   int              // rows deleted since the last time that none was left

@@ -1,6 +1,9 @@
 package message
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // form is all of a mail but the code and the support reference, which Texts fills in. Forms are compared with ==.
 type form struct {
@@ -43,19 +46,20 @@ func (r *Renderer) form(req Request) form {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
 	f := form{renderer: r, key: key, glance: req.Notify == Glance, data: req.Data, digits: len(req.Data.Code)}
-	f.data.Code, f.data.Support = "", ""
+	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.In(key.locale))
 	return f
 }
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains neither.
 func (f form) Texts(fill string) (subject, text, html string, err error) {
-	f.data.Code, f.data.Support = fill[:f.digits], fill[f.digits:]
-	m, err := f.render(f.data)
+	m, err := f.render(fill[:f.digits], fill[f.digits:])
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (f form) render(d Data) (Message, error) {
+func (f form) render(code, support string) (Message, error) {
+	d := f.data
+	d.Code, d.Support = code, support
 	var done [partCount]string
 	for part, t := range f.renderer.sets[f.key] {
 		out, err := renderPart(part, t, newView(d, f.glance, f.key.locale))

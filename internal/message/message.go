@@ -11,10 +11,13 @@ package message
 import (
 	"bytes"
 	"cmp"
+	htmltemplate "html/template"
 	"io/fs"
 	"slices"
 	"strings"
 	"time"
+
+	"sendcode/internal/brand"
 )
 
 // Notify says how much of a code may be read without opening the mail, for example on a locked screen.
@@ -36,9 +39,14 @@ type Data struct {
 	DarkAccent string // and on dark
 	Code       string // 4 to 16 ASCII letters and digits
 	Minutes    int    // validity that is truly left, rounded down; 0: it is not told, see RemainingMinutes
-	Purpose    string // what the code is for, in words for the reader; may be empty; see CheckName
+	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
+}
+
+// AppData returns the data on an app: its title, or else its name, how it shows itself, and the hash of its Android app.
+func AppData(name, title string, b brand.Brand, hash string) Data {
+	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
 
 // Request describes one message to render.
@@ -48,6 +56,7 @@ type Request struct {
 	Purpose string // chooses the templates; a purpose without any has those of "default"
 	Notify  Notify // empty means Private
 	Site    string // of text messages alone: the host on which the code is entered; empty: the page's
+	Titles  Titles // of the purpose: the one in the message's language is its Data.Purpose
 	Data    Data
 }
 
@@ -91,7 +100,7 @@ func (r *Renderer) Render(req Request) (Message, error) {
 	if err := checkRequest(req); err != nil {
 		return Message{}, err
 	}
-	return r.form(req).render(req.Data)
+	return r.form(req).render(req.Data.Code, req.Data.Support)
 }
 
 // view is the data of the templates.
@@ -104,7 +113,14 @@ type view struct {
 	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but style, so that a
 	// copy gives the bare code.
 	Groups []string
+	// What stands around the card for Outlook on Windows, which ignores max-width. html/template removes comments from a template's text.
+	OutlookTable, OutlookTableEnd htmltemplate.HTML
 }
+
+const (
+	outlookTable    = `<!--[if mso]><table role="presentation" width="480" align="center" cellspacing="0" cellpadding="0" border="0"><tr><td><![endif]-->`
+	outlookTableEnd = "<!--[if mso]></td></tr></table><![endif]-->"
+)
 
 // The colours of mails of apps without their own, as web/static/tokens.css has them.
 const (
@@ -125,7 +141,8 @@ func newView(d Data, glance bool, locale string) view {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
 	d.Accent, d.DarkAccent = cmp.Or(d.Accent, accent), cmp.Or(d.DarkAccent, darkAccent)
-	v := view{Data: d, Glance: glance, Language: locale, Dir: direction(locale), Groups: groups}
+	v := view{Data: d, Glance: glance, Language: locale, Dir: direction(locale), Groups: groups,
+		OutlookTable: outlookTable, OutlookTableEnd: outlookTableEnd}
 	if d.Minutes >= 120 {
 		v.Hours = d.Minutes / 60
 	}

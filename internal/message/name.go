@@ -22,7 +22,7 @@ const (
 )
 
 // CheckName returns an error for a name that could abuse our mails for other messages: more than 64 characters, control or invisible
-// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". It is for app names and purposes. The error
+// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". It is for app names and titles of purposes. The error
 // does not repeat the text.
 func CheckName(s string) error {
 	switch {

@@ -86,6 +86,7 @@ func (t *Texts) Render(req Request) (Text, error) {
 		return Text{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
+	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.In(key.locale))
 	text, err := t.render(key, s, req.Data, cmp.Or(req.Site, t.limits.Site))
 	if err == nil && text.Segments > t.limits.Segments {
 		return t.render(key, s, req.Data, "")

@@ -131,7 +131,7 @@ func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, cal
 // PrefixPaused implements jobs.Observer.
 func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
 
-// Attempted implements webhook.observer.
+// Attempted implements webhook.Observer.
 func (m *Metrics) Attempted(app, outcome string, age time.Duration) {
 	m.attempts.WithLabelValues(app, outcome).Inc()
 	if outcome == webhook.Delivered {

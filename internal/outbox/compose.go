@@ -29,6 +29,7 @@ func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmi
 // changed, and renders the message. It returns the function that sends it, or nil and the outcome if it must not or cannot be sent.
 func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
+	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
@@ -45,7 +46,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: set.AppData(v.App),
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: message.AppData(v.App, app.Title, app.Brand, app.Hash),
+		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
 	if request.Data.Code = code; timed {
@@ -54,7 +56,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)
 	}
-	return o.composeMail(w, to, request, cmp.Or(set.Apps[v.App].Sender, o.MailFrom))
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom))
 }
 
 // recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry them.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/store"
+	"sendcode/internal/testrecipient"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -14,7 +16,7 @@ import (
 // there, and wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
-	event, err := o.Policy.Get().Subscriptions.NewEvent(s.App, "send."+string(out.Status), out.Provider == policy.TestProvider, o.IDs, o.Now())
+	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status), out.Provider == testrecipient.Provider, o.IDs, o.Now())
 	if err != nil {
 		o.Logger.Error("could not make event ID", "send", s.ID, "error", err)
 	}
@@ -43,7 +45,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	case out.BadAddress:
 		o.recordFailure(s)
 	case store.BacksOff(out.Reason):
-		o.Limiter.RecordBackoff(context.Background(), policy.BackoffBucket(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
+		o.Limiter.RecordBackoff(context.Background(), buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
 			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
 	}
 }

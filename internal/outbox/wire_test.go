@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -73,7 +74,10 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Dot, Close: true}, unknown},
 	} {
 		c.rule.Times = 1
-		slowly := func(s *vtest.Settings) { s.Tick = 10 * time.Second }
+		slowly := func(s *vtest.Settings) {
+			s.Tick = 10 * time.Second
+			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // for a mail that takes two writes
+		}
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)

@@ -197,7 +197,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 // requestCode asks for a code for the session's recipient, a resend if there is a verification, and returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Languages: p.locale, Resend: s.ID, Key: p.key, Known: p.known,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale, Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, fault.NotFound) { // erased since: ask as if for the first time

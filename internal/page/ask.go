@@ -11,7 +11,7 @@ import (
 
 // offeredChannels returns the page's channels in its order, without paused ones unless all are paused.
 func (u *Page) offeredChannels() []verification.ChannelInfo {
-	all, _ := u.Codes.Channels("") // the default purpose always exists
+	all, _ := u.Codes.Channels(u.purpose.Name) // a purpose that was just removed has none
 	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
 	if len(u.Channels) > 0 {
 		all = slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return rank(o) < 0 })
@@ -43,6 +43,9 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	if l.Title != "" {
 		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
 	}
+	if l.purpose.Title != nil {
+		k.Heading += t.andTitle(l.purpose.Title(t["Lang"]))
+	}
 	k.Ask = &askForm{Channel: on, Back: (l.view == viewChange || l.view == viewInstead) && l.session.ID != ""}
 	lead := "AskLead"
 	for _, o := range offers {
@@ -59,8 +62,8 @@ func (l *visit) askCard(on recipient.Channel) *card {
 		}
 	}
 	k.Lead = escapeHTML(t[lead])
-	if l.Code.Length > 0 {
-		k.Lead = escapeHTML(t.aboutCodes(l.Code, lead+"Digits"))
+	if l.purpose.Code.Length > 0 {
+		k.Lead = escapeHTML(t.aboutCodes(l.purpose.Code, lead+"Digits"))
 	}
 	l.addAskNote(k, t)
 	return k

@@ -23,7 +23,7 @@ const maxReturn = 1024
 func (u *Page) acceptReturnURL(c echo.Context) error {
 	to, ok := allowedReturnURL(u.ReturnURLs, c.QueryParam("return_url"))
 	if !ok {
-		return u.refuseReturn(c)
+		return u.refuseLink(c)
 	}
 	s := u.loadSession(c)
 	if a, err := u.Codes.Get(c.Request().Context(), u.callerOf(c), s.ID); err == nil && a.View.State == verification.Approved {
@@ -40,15 +40,15 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 // control character, or a parameter after dots ("/..;/"), which some cut off before they go up.
 var ambiguousPath = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// refuseReturn answers a visit whose return_url is not among those of the app, or whose app has no page. The person can do nothing about
-// that; the log line names the app and the origin.
-func (u *Page) refuseReturn(c echo.Context) error {
+// refuseLink answers a visit whose purpose or return_url is not among those of the app, or that comes with a return_url from an app that
+// has no page. The person can do nothing about that; the log line names the app, the purpose and the origin.
+func (u *Page) refuseLink(c echo.Context) error {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
 		origin = to.Scheme + "://" + to.Host
 	}
-	u.Logger.WarnContext(c.Request().Context(), "return_url refused: not among the return_urls of the app, or the app has no page",
-		"app", c.QueryParam("app"), "origin", origin)
+	u.Logger.WarnContext(c.Request().Context(), "link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
+		"app", c.QueryParam("app"), "purpose", c.QueryParam("purpose"), "origin", origin)
 	l := u.newVisit(c)
 	k := l.newCard("link", l.t["BadLink"])
 	k.Lead = escapeHTML(l.t["BadLinkLead"])

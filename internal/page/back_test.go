@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sendcode/internal/brand"
 	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
 )
 
 var button = regexp.MustCompile(`<a class="button" href="([^"]*)"`)
@@ -119,6 +121,56 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 	shows(t, get(t, w, ""), "code", "a•••@example.com") // the other app's page is where it was
 	shows(t, get(t, w, "?app=shop"), "code", "a•••@example.com")
+}
+
+// A purpose that the address names has its own title, codes and cookie, over every post and link, and keeps the return address.
+func TestThePageOfAPurpose(t *testing.T) {
+	w := world(t)
+	const query = "?purpose=confirm"
+	shows(t, get(t, w, query+"&return_url=https://shop.example/welcome"), "ask", "Your code for Shop to confirm your address", "a code of 8 characters")
+	post(t, w, "", "send", "to", "bea@example.com")
+	w.Codes.Immediately = store.Sent
+	sent := post(t, w, query, "send", "to", pagetest.Address)
+	shows(t, sent, "code", "Code sent to a•••@example.com to confirm your address")
+	for _, link := range regexp.MustCompile(`(?:href|action)="(/[^"]*)"`).FindAllStringSubmatch(sent, -1) {
+		if !strings.HasPrefix(link[1], "/static/") && !strings.HasPrefix(link[1], "/?purpose=confirm") {
+			t.Errorf("%s leads to another purpose", link[1])
+		}
+	}
+	w.Advance(61 * time.Second)
+	shows(t, post(t, w, query, "again"), "code", "Code sent again to a•••@example.com to confirm your address")
+	for i, ask := range w.Codes.Asks() {
+		is(t, ask.Purpose, []string{"default", "confirm", "confirm"}[i])
+	}
+	shows(t, get(t, w, ""), "code", "b•••@example.com") // the other purpose's code is where it was
+	shows(t, post(t, w, query, "check", "code", "BCDFGHJK"), "code", "4 tries left")
+	approved := post(t, w, query, "check", "code", pagetest.Letters)
+	shows(t, approved, "approved", "a•••@example.com is confirmed.")
+	if to, _ := leadsTo(t, approved); to != "https://shop.example/welcome" {
+		t.Errorf("the way back is %q", to)
+	}
+	w.Codes.SetDown(true)
+	contains(t, get(t, w, query), `<input type="hidden" name="purpose" value="confirm">`)
+}
+
+// A purpose that the app's page does not have, configured or not, is a plain page.
+func TestAPageHasOnlyItsPurposes(t *testing.T) {
+	w := world(t)
+	w.Also(page.AppPage{App: "news", Title: "The News"})
+	for _, query := range []string{"?purpose=gift", "?purpose=nothing", "?app=news&purpose=confirm", "?purpose=Confirm", "?purpose=%00"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			answer := raw(t, w, method, query, nil, nil)
+			is(t, answer.StatusCode, http.StatusUnprocessableEntity)
+			is(t, answer.Header.Get("Set-Cookie"), "")
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shows(t, string(body), "link", "This link is not set up correctly", "Go back to the site that you came from.")
+		}
+	}
+	contains(t, w.Log.String(), `"purpose":"gift"`)
+	shows(t, get(t, w, "?app=news&purpose=default"), "ask")
 }
 
 // aReturnByItself: a second after the right code the browser is back at the app, and stays where it is when the person comes back to look.

@@ -25,8 +25,8 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 				logger := slog.New(slog.DiscardHandler)
 				e := server.New(server.Config{Logger: logger})
 				page.New(page.Config{
-					AppPage: page.AppPage{App: "shop", Title: "Shop"}, Code: code.Shape{Alphabet: code.Digits, Length: 6},
-					Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
+					AppPage: page.AppPage{App: "shop", Title: "Shop", Purposes: []page.Purpose{{Name: "default", Code: code.Shape{Alphabet: code.Digits, Length: 6}}}},
+					Codes:   r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
 				}).Register(e)
 				person := pagetest.NewVisitorOf(e)
 				var tabs [2]string

@@ -17,7 +17,7 @@ const helpAfter = 15 * time.Second
 func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
-	k.Lead, k.Again = l.t.html(sentTo, "to", v.To), l.resendButton("SendAgain")
+	k.Lead, k.Again = l.t.html(sentTo, "to", v.To)+escapeHTML(l.t.andTitle(v.PurposeTitle)), l.resendButton("SendAgain")
 	l.addRules(k)
 	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
 	switch wait := l.answer.Quota.RetryAfter(); {
@@ -124,8 +124,8 @@ func (l *visit) helpFor(v verification.View) *help {
 // spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not known.
 func (l *visit) spamAdvice() template.HTML {
 	subject := ""
-	if l.Subject != nil {
-		subject = l.Subject(l.t["Lang"])
+	if l.purpose.Subject != nil {
+		subject = l.purpose.Subject(l.t["Lang"])
 	}
 	switch {
 	case l.session.channel() == recipient.SMS:

@@ -43,8 +43,9 @@ type cardCase struct {
 		Note    string      // what the last act came to
 		Tries   int         // left; 0: all of them
 		Screen  requestedView
-		Known   bool  // the browser
-		Left    []int // places of the default rules; none: there is one rule
+		Known   bool   // the browser
+		Title   string // of the purpose
+		Left    []int  // places of the default rules; none: there is one rule
 	}
 	Card drawn
 }
@@ -75,7 +76,7 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: 6}
 	v := verification.View{
 		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
-		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts, At: now.Add(-10 * time.Second)},
+		AttemptsRemaining: c.tries(), Code: shape, PurposeTitle: s.Title, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts, At: now.Add(-10 * time.Second)},
 	}
 	if !inFlight(s.Send) {
 		v.Send.FinishedAt = now.Add(-9 * time.Second)
@@ -120,7 +121,7 @@ func (c cardCase) text(t words, key string) string {
 	return t.fill(key, "n", "6")
 }
 
-var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`}
+var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`, "title": "</strong> to confirm your address"}
 
 func drawnIn(page string) (d drawn) {
 	one := func(pattern string) string {

@@ -182,12 +182,20 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	is(b, w.Codes.Sends(), 2)
 }
 
-// The widget's declarations hold for React's and Vue's templates, and for a project that has neither.
+// The declarations hold for React's and Vue's templates, and each alone for a project that has neither.
 func TestWidgetTypes(t *testing.T) {
-	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"}} {
+	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"}, {"client.d.ts", "neither"}} {
 		dir, modules := frameworks(t)
-		if err := os.CopyFS(dir, os.DirFS("../../web/widget")); err != nil {
-			t.Fatal(err)
+		declarations := []string{"widget.d.ts", "client.d.ts"}
+		if c.with == "neither" {
+			declarations = []string{c.file}
+		}
+		for _, name := range declarations {
+			text, err := os.ReadFile("../../web/widget/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir, name, string(text))
 		}
 		if c.with != "neither" {
 			if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
@@ -198,7 +206,7 @@ func TestWidgetTypes(t *testing.T) {
 			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", c.file)
 		check.Dir = dir
 		if said, err := check.CombinedOutput(); err != nil {
-			t.Errorf("with %s: %v: %s", c.with, err, said)
+			t.Errorf("%s with %s: %v: %s", c.file, c.with, err, said)
 		}
 	}
 }

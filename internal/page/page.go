@@ -12,6 +12,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -46,9 +47,17 @@ type AppPage struct {
 	App        string // its name
 	Title      string // its name for people
 	Brand      brand.Brand
-	Sender     string                   // address that the mails come from, shown as a hint where to look
-	Subject    func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
-	ReturnURLs []string                 // origins and paths that a person may be returned to once the code was right
+	Sender     string   // address that the mails come from, shown as a hint where to look
+	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
+	Purposes   []Purpose
+}
+
+// Purpose is what the codes of a page are for. The first one of an app is for visits that name none.
+type Purpose struct {
+	Name    string
+	Code    code.Shape               // of new codes; each verification has its own
+	Title   func(lang string) string // what the codes are for, in words; nil, or "" for a language: nothing is said
+	Subject func(lang string) string // of the mails, to look for; nil, or "" for a language: only the sender is named
 }
 
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
@@ -56,8 +65,7 @@ type Config struct {
 	AppPage // for visits that name no app
 	// Channels are those that the page offers, in this order, as far as the service has them; empty: all, mail first.
 	Channels []recipient.Channel
-	Country  string     // country of phone numbers if the browser names none that is served; empty: none
-	Code     code.Shape // of new codes; each verification has its own
+	Country  string // country of phone numbers if the browser names none that is served; empty: none
 	Codes    codes
 	Cookies  *keys.Ring       // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
@@ -75,9 +83,11 @@ type requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	inURL   bool // the app is in the page's address, since it is not the one of visits that name none
-	current *atomic.Pointer[settings]
-	checks  *sync.Map // functions of checkOnce, by form and code
+	purpose      Purpose
+	inURL        bool                       // the app is in the page's address, since it is not the one of visits that name none
+	purposeInURL bool                       // the same of the purpose
+	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
+	checks       *sync.Map                  // functions of checkOnce, by form and code
 }
 
 // New returns the page.
@@ -85,31 +95,33 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[settings]{}, checks: &sync.Map{}}
-	u.Configure(c.Code, c.AppPage)
+	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, checks: &sync.Map{}}
+	u.Configure(c.AppPage)
 	return u
 }
 
-// settings are the part of the configuration that Configure changes.
-type settings struct {
-	code code.Shape
-	apps []AppPage
-}
+// Configure sets the apps that have a page from now on, of which the first is for visits that name none. Requests under way keep the old
+// ones.
+func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
 
-// Configure sets what the page shows from now on: the shape of codes and its apps, of which the first is for visits that name none.
-// Requests under way keep the old values.
-func (u *Page) Configure(shape code.Shape, apps ...AppPage) { u.current.Store(&settings{shape, apps}) }
+// errNoPurpose is the error of a request that names a purpose which the app's page does not have.
+var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
-// forRequest returns a copy of the page for the app that the request names; later calls of Configure do not change it. It fails if there is
-// no such app.
+// forRequest returns a copy of the page for the app and the purpose that the request names; later calls of Configure do not change it. It
+// fails if there is no such app, and with errNoPurpose.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
-	now, name := *u, c.QueryParam("app")
-	current := u.current.Load()
-	i := slices.IndexFunc(current.apps, func(a AppPage) bool { return name == "" || a.App == name })
+	now, name, purpose := *u, c.QueryParam("app"), c.QueryParam("purpose")
+	apps := *u.current.Load()
+	i := slices.IndexFunc(apps, func(a AppPage) bool { return name == "" || a.App == name })
 	if i < 0 {
 		return nil, &server.Problem{Kind: server.NotFound, Detail: "There is no app of this name that has a page here."}
 	}
-	now.Code, now.AppPage, now.inURL = current.code, current.apps[i], i > 0
+	now.AppPage, now.inURL = apps[i], i > 0
+	i = slices.IndexFunc(now.Purposes, func(p Purpose) bool { return purpose == "" || p.Name == purpose })
+	if i < 0 {
+		return nil, errNoPurpose
+	}
+	now.purpose, now.purposeInURL = now.Purposes[i], i > 0
 	return &now, nil
 }
 
@@ -121,11 +133,22 @@ func (u *Page) AppInURL() string {
 	return ""
 }
 
+// PurposeInURL returns the purpose that the page's address names; "" if none. A template calls it.
+func (u *Page) PurposeInURL() string {
+	if u.purposeInURL {
+		return u.purpose.Name
+	}
+	return ""
+}
+
 // viewURL returns the URL of a view of the page.
 func (u *Page) viewURL(v requestedView) string {
 	query := url.Values{}
 	if app := u.AppInURL(); app != "" {
 		query.Set("app", app)
+	}
+	if purpose := u.PurposeInURL(); purpose != "" {
+		query.Set("purpose", purpose)
 	}
 	if v != "" {
 		query.Set("view", string(v))
@@ -165,15 +188,15 @@ func parseTemplates(pattern string) *template.Template {
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// handlerFor returns a handler that calls f with the page of the app that the request names. If the client's network made too many
+// handlerFor returns a handler that calls f with the page of the app and the purpose that the request names. If the client's network made too many
 // requests, the answer is only a card with the wait.
 func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		switch {
 		case err == nil:
-		case c.QueryParams().Has("return_url"):
-			return u.refuseReturn(c)
+		case errors.Is(err, errNoPurpose), c.QueryParams().Has("return_url"):
+			return u.refuseLink(c)
 		default:
 			return err
 		}

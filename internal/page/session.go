@@ -114,19 +114,27 @@ const (
 	maxSessionLife = 24 * time.Hour
 )
 
-// The cookie's names. With "__Host-" a browser takes it only over https, for this host alone, so that no neighbouring
+// The beginnings of the cookie's name. With securePrefix a browser takes it only over https, for this host alone, so that no neighbouring
 // host can plant one (RFC 6265bis section 4.1.3.2).
 const (
-	cookieName       = "sendcode"
-	secureCookieName = "__Host-" + cookieName
-	cookieLabel      = "cookie"
+	cookieName   = "sendcode"
+	securePrefix = "__Host-"
+	cookieLabel  = "cookie"
 )
 
-// cookieNameFor returns the cookie's name, one for each app, so that apps do not overwrite each other's.
+// cookieNameFor returns the cookie's name, one for each app and purpose, so that they do not overwrite each other's.
 func (u *Page) cookieNameFor(c echo.Context) string {
-	name := cookieName
+	name := u.appCookieName(c, cookieName)
+	if purpose := u.PurposeInURL(); purpose != "" {
+		name += "." + purpose
+	}
+	return name
+}
+
+// appCookieName returns the name of a cookie of the app's.
+func (u *Page) appCookieName(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
-		name = secureCookieName
+		name = securePrefix + name
 	}
 	if app := u.AppInURL(); app != "" {
 		name += "-" + app
@@ -149,8 +157,8 @@ func (u *Page) loadSession(c echo.Context) session {
 	return s
 }
 
-// cookieBinding returns what the cookie is sealed with, so that a cookie of the console or of another app is not accepted.
-func (u *Page) cookieBinding() []byte { return []byte("page\x00" + u.App) }
+// cookieBinding returns what the cookie is sealed with, so that a cookie of the console, of another app or purpose is not accepted.
+func (u *Page) cookieBinding() []byte { return []byte("page\x00" + u.App + "\x00" + u.PurposeInURL()) }
 
 // saveSession writes the cookie; the zero session removes it.
 //
@@ -185,13 +193,9 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 // verification.CheckResult.Known.
 const knownCookie = "known_"
 
-// knownCookieName returns the name of the cookie of known browsers, beside the session's.
+// knownCookieName returns the name of the cookie of known browsers, which all purposes share.
 func (u *Page) knownCookieName(c echo.Context) string {
-	name := u.cookieNameFor(c)
-	if rest, secure := strings.CutPrefix(name, "__Host-"); secure {
-		return "__Host-" + knownCookie + rest
-	}
-	return knownCookie + name
+	return u.appCookieName(c, knownCookie+cookieName)
 }
 
 // loadKnown returns the tokens of a known browser.

@@ -233,7 +233,7 @@ const drawing = `(async (cases) => {
     const at = Date.parse('2026-03-04T14:02:20Z'), iso = (s) => new Date(at + s * 1000).toISOString();
     const view = state.status && {
       id: 'v', status: state.status, channel, to: 'a•••@example.com', created_at: iso(-60), expires_at: iso(540), expires_in: state.status === 'expired' ? 0 : 540,
-      attempts_remaining: tries, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
+      attempts_remaining: tries, purpose_title: state.title, code_format: { length: 6, alphabet: 'digits' }, send: { id: 's', status: state.send, number: state.number ?? 1, counts: state.counts ?? false },
     };
     const drawn = draw(words, {
       view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen, known: state.known,
@@ -245,6 +245,7 @@ const drawing = `(async (cases) => {
       kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
       error: find('#code-error'), parts: Object.keys(parts).filter((p) => drawn.querySelector(parts[p])).sort(),
     };
+    if (find('.lead').includes('example.com to confirm your address')) got.parts.push('title');
     const want = {
       kind: card.kind, heading: text(card.heading), again: text(card.again), message: text(card.message), error: text(card.error), parts: card.parts,
     };

@@ -66,6 +66,14 @@ func (t words) html(key string, pairs ...string) template.HTML {
 	return template.HTML(fill(string(escapeHTML(t[key])), pairs...))
 }
 
+// andTitle returns a purpose's title, to stand at the end of a sentence about its code; "" if there is none.
+func (t words) andTitle(title string) string {
+	if title == "" {
+		return ""
+	}
+	return t.fill("AndTitle", "title", title)
+}
+
 // escapeHTML returns a text as HTML.
 func escapeHTML(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
 

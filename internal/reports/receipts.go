@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
-	"sendcode/internal/policy"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // ReceiptStore are the database's methods for receipts. Implementation: sqldb.DB.
@@ -37,7 +37,7 @@ type Receipts struct {
 	Store    ReceiptStore
 	Carriers carriers // nil: none is polled
 	Vault    keys.Vault
-	Teller   policy.Teller
+	Teller   webhook.Teller
 	Logger   *slog.Logger
 }
 

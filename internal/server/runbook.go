@@ -28,7 +28,7 @@ var RunbookLines = map[string][]string{
 	"room":          {"no partition for coming months"},
 	"jobs":          {"job failed"},
 	"configuration": {"configuration reload rejected", "changed setting needs a restart", "console login disabled",
-		"request of hosted page rejected", "return_url refused"},
+		"request of hosted page rejected", "link to the page refused"},
 	"events": {"could not read webhook events; retrying", "could not store webhook result", "late webhook result discarded",
 		"webhook event given up", "webhook events given up", "provider events rejected", "receipt rejected", "could not store receipt",
 		"could not store that no receipt is expected"},

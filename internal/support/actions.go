@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -87,12 +87,12 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	var limited []string
 	for _, app := range d.apps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
-		limited = append(limited, policy.FailuresBucket(app, p.Channel, p.Recipient), policy.SpellingsBucket(app, p.mailbox()))
+		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
 		for _, class := range store.Classes {
-			limited = append(limited, policy.BackoffBucket(app, p.Channel, p.Recipient, class))
+			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
 		}
 		for _, name := range set.CurrentAndFormerPolicies(purpose.Name) {
-			limited = append(limited, policy.RecipientBucket(app, p.Channel, name, p.Recipient))
+			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)

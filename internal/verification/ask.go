@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/admission"
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
@@ -50,7 +51,7 @@ type asked struct {
 	purpose   policy.Purpose
 	to        recipient.Recipient
 	address   recipient.Hash // of the address as it is spelled; subject.Recipient may stand for several spellings
-	subject   policy.Subject
+	subject   buckets.Subject
 	buckets   map[quota.Scope]string // of the subject; do not change
 	holder    string
 	join      string
@@ -105,7 +106,7 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 		a.class = store.KnownBrowser
 	}
 	a.purpose = s.ruled(s.rulesFor(a.Caller, a.class, p), a.to.Channel(), a.address)
-	a.subject = subjectOf(a.Caller, a.class, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
+	a.subject = subjectOf(a.Caller, a.class, a.to.Channel(), hashes.Counted, buckets.AreaOf(s.Vault, a.to, hashes), a.purpose)
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
 		a.locale = s.preferredLocale(a)
@@ -255,7 +256,7 @@ func (s *Service) rulesFor(c Caller, class store.Class, p policy.Purpose) policy
 // ruled returns the purpose with the rules on sends to an address by a channel. To a test recipient nothing is refused.
 func (s *Service) ruled(p policy.Purpose, ch recipient.Channel, address recipient.Hash) policy.Purpose {
 	p = p.ForChannel(ch)
-	if s.Policy.Get().IsTest(address, s.Now()) {
+	if s.Policy.Get().TestRecipients.Has(address, s.Now()) {
 		p = p.Observing()
 	}
 	return p
@@ -298,8 +299,8 @@ func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	return p, nil
 }
 
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in policy.Area, p policy.Purpose) policy.Subject {
-	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.Area, p policy.Purpose) buckets.Subject {
+	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
 // parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is configured.

@@ -7,10 +7,10 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
-	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/testrecipient"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -135,8 +135,8 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }
 
-func (s *Service) testRecipient(v store.Verification) (policy.TestRecipient, bool) {
-	return s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
+func (s *Service) testRecipient(v store.Verification) (testrecipient.Code, bool) {
+	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
 // shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one. Zero for a

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -34,7 +35,7 @@ func (s *Service) takeNetworks(ctx context.Context, c Caller, id, typed string) 
 	}
 	checks := s.Policy.Get().Checks
 	r.Rules = []quota.Rule{checks.Network, checks.WideNetwork}
-	r.Buckets = policy.CheckBuckets(c.App, c.IP, v.Channel)
+	r.Buckets = buckets.Checks(c.App, c.IP, v.Channel)
 	switch {
 	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
 		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -64,7 +65,7 @@ func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decisi
 
 // wrongCode returns the request that counts a wrong code for an app, without an ID.
 func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
-	return quota.Request{Buckets: map[quota.Scope]string{quota.App: policy.AppChecksBucket(app, ch)},
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppChecks(app, ch)},
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 

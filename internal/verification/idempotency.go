@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -37,14 +37,14 @@ type claim struct {
 	done      *store.Claimed // the key's request was admitted before; nil: it was not
 }
 
-// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. Errors: ErrBusy, ErrOtherRequest,
+// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must not end if the client hangs up. Errors: ErrBusy, ErrOtherRequest,
 // fault.Unavailable.
 func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
@@ -67,13 +67,13 @@ func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted. If the release fails, the key stays bound to this request and send ID,
-// and the next request with the key can continue after the lease.
-func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
+// releaseKey releases the key of a request that was not admitted, before a deadline. If the release fails, the key stays bound to this request
+// and send ID, and the next request with the key can continue after the lease.
+func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
 		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send, "error", err)
@@ -117,7 +117,7 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 	case isRandomKey(a.Key):
 		return s.Vault.KeyedHash("idempotency key", a.App, "browser", a.Key)
 	}
-	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+policy.ClientPrefix(a.IP), a.Key)
+	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+buckets.ClientPrefix(a.IP), a.Key)
 }
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -123,7 +125,7 @@ func TestCrashesWithAKey(t *testing.T) {
 		if c.refunds {
 			ended, stop := context.WithCancel(r.Context())
 			stop()
-			dead.Queue.Run(ended)
+			dead.Outbox.Run(ended)
 		}
 		if c.fault != sqlitetest.Lost {
 			r.WantError(r.SendError(keyed), verification.ErrBusy)
@@ -140,11 +142,22 @@ func TestCrashesWithAKey(t *testing.T) {
 	})
 }
 
+// sleeper is a database that a process reaches only once it wakes, whatever became of the caller meanwhile.
+type sleeper struct {
+	core.Database
+	wake <-chan struct{}
+}
+
+func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	<-s.wake
+	return s.Database.Begin(context.WithoutCancel(ctx), in)
+}
+
 // Two processes go on with one claim, because the first slept for longer than its lease: one send.
 func TestSleeperWithAKey(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
-		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		wake := make(chan struct{})
+		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
 		var second verification.Answer
 		go func() { second, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(verification.ClaimLease)
@@ -152,6 +165,22 @@ func TestSleeperWithAKey(t *testing.T) {
 		close(wake)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID, first.Replayed)
+		r.WantMails(1)
+	})
+}
+
+// A process that slept in the limiter for longer than its lease is late: it sends nothing.
+func TestSleeperBeforeTheLimiter(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
+		asleep.Limiter.Around(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })
+		var late error
+		go func() { _, late = asleep.Send(r.Context(), keyed) }()
+		r.Sleep(verification.ClaimLease)
+		r.Send(keyed)
+		close(wake)
+		r.Sleep(10 * time.Second)
+		r.WantError(late, fault.Unavailable)
 		r.WantMails(1)
 	})
 }

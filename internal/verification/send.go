@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
@@ -25,6 +26,15 @@ type Answer struct {
 	Policy   quota.Policy
 }
 
+// decideWithin bounds all steps of a send together until it is decided: a key, the limiter and the database have bounds of their own, whose
+// sum is more than a proxy waits. What is left of answerSendWithin releases the Idempotency-Key of a request that was not decided in time,
+// so that another replica can serve it at once.
+func decideWithin() time.Duration { return store.CallTimeout * 6 / 5 }
+
+// answerSendWithin is when a send has its answer at the latest, unless the caller waits for the outcome or a processor is missing. It is less
+// than the 8 s after which the proxies of deploy/ ask another replica.
+func answerSendWithin() time.Duration { return store.CallTimeout * 3 / 2 }
+
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
 // *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks,
 // fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
@@ -32,6 +42,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 	if err := s.refuseUnparsed(ask); err != nil {
 		return Answer{}, err
 	}
+	began := time.Now()
 	a, err := s.parseAsk(ctx, ask)
 	if err != nil {
 		return Answer{}, err
@@ -49,22 +60,23 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		return Answer{}, err
 	}
 	defer func() { a.leave(!errors.Is(err, fault.Unavailable)) }()
-	c, err := s.claimKey(ctx, a)
+	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decideWithin()))
+	defer cancel()
+	c, err := s.claimKey(deciding, a)
 	if err != nil {
 		return Answer{}, err
 	}
 	if c.done != nil {
 		return s.replay(ctx, a, *c.done)
 	}
-	answer, err = s.decide(ctx, a, c)
-	s.releaseKey(ctx, c, answer, err)
+	answer, err = s.decide(deciding, ctx, a, c)
+	s.releaseKey(ctx, began.Add(answerSendWithin()), c, answer, err)
 	return answer, err
 }
 
-// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. If the client hangs up, the steps still run, so
-// that no send is counted and not delivered; only the wait for the outcome ends.
-func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
-	ctx := context.WithoutCancel(waiting)
+// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the deadline of the steps until the send is
+// written, and does not end if the client hangs up, so that no send is counted and not delivered; only the wait for the outcome ends with waiting.
+func (s *Service) decide(ctx, waiting context.Context, a asked, c claim) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
 	}
@@ -89,6 +101,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return s.refusalAnswer(ctx, a, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, a, c, decision)
+	ctx = context.WithoutCancel(waiting) // what was written stands
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -265,7 +278,7 @@ func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)
-	r.Buckets[quota.FailedChecks] = policy.AppChecksBucket(a.App, a.to.Channel())
+	r.Buckets[quota.FailedChecks] = buckets.AppChecks(a.App, a.to.Channel())
 	return r
 }
 
@@ -296,7 +309,7 @@ const CarrierRule = "carrier"
 
 // carrierHold returns the hold that the database has on a text message's recipient, during which the carrier would refuse messages to it.
 // It is returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
-func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.State, bool, error) {
+func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
@@ -310,7 +323,7 @@ func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.Sta
 	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
 }
 
-func (s *Service) withCarrierHold(ctx context.Context, of policy.Subject, d quota.Decision) (quota.Decision, error) {
+func (s *Service) withCarrierHold(ctx context.Context, of buckets.Subject, d quota.Decision) (quota.Decision, error) {
 	carrier, held, err := s.carrierHold(ctx, of)
 	if held {
 		d.Rules = append(d.Rules, carrier)

@@ -55,7 +55,7 @@ func TestHeldSendsCountNothing(t *testing.T) {
 		r.Svc.HoldUntil = until
 		for _, left := range []time.Duration{2 * time.Minute, time.Microsecond} {
 			r.Sleep(time.Until(until) - left)
-			_, err := r.Svc.Send(t.Context(), vtest.AskFor(vtest.Ana))
+			_, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 			held, ok := errors.AsType[*verification.HeldError](err)
 			if !ok {
 				t.Fatalf("%v before the end: %v", left, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/admission"
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
@@ -26,6 +27,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -50,7 +52,7 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
-	RecordLater(s policy.Subject, id string, at time.Time)                    // records in the limiter a send that the database admitted alone
+	RecordLater(s buckets.Subject, id string, at time.Time)                   // records in the limiter a send that the database admitted alone
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the database has no row of it
 }
 
@@ -117,8 +119,8 @@ func New(p Parts) *Service {
 	return &Service{Parts: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
-func (s *Service) teller() policy.Teller {
-	return policy.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
+func (s *Service) teller() webhook.Teller {
+	return webhook.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
 // Kind says how a caller is authenticated, and so what it may see.
@@ -144,7 +146,7 @@ func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
 	}
-	return policy.NetworkPrefix(c.IP)
+	return buckets.NetworkPrefix(c.IP)
 }
 
 // class returns the caller's class without a known browser's token.

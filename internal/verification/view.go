@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/code"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
@@ -34,6 +35,7 @@ type View struct {
 	Channel           recipient.Channel
 	To                string // masked
 	Purpose           string
+	PurposeTitle      string // what the code is for, in words of the verification's language; "" if it has no title in that
 	Reference         string
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
@@ -82,12 +84,14 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
-	status, final := send.Told(s.Policy.Get().Reports[v.Channel])
+	set := s.Policy.Get()
+	status, final := send.Told(set.Reports[v.Channel])
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
-		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
+		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
 			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
@@ -145,15 +149,15 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 }
 
 // areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
-func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
+func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.CountsByArea(r) || r.Scope == policy.Spellings }) {
-		return policy.Area{}
+		return buckets.Area{}
 	}
 	r, err := s.Vault.Recipient(v)
 	if err != nil {
-		return policy.Area{}
+		return buckets.Area{}
 	}
-	return policy.AreaOf(s.Vault, r, s.Vault.Hashes(r))
+	return buckets.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors: *fault.InvalidError, fault.Unavailable.
@@ -168,7 +172,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	hashes := s.Vault.Hashes(r)
 	p = s.ruled(p, r.Channel(), hashes.Address)
-	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p)
+	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, buckets.AreaOf(s.Vault, r, hashes), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -188,7 +192,7 @@ func (s *Service) RecipientQuota(
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	told, err := s.peek(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
+	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
 	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 
@@ -206,7 +210,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 }
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of policy.Subject) (gates.Told, error) {
+func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)

@@ -9,17 +9,16 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,22 +30,13 @@ import (
 // systems are what archives are made for: GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that an archive has, by their names in it.
+// copied are the files of the tree that an archive has, by their names in it. The documents and deploy come whole.
 var copied = map[string]string{
-	"README.md":              "tools/release/README.md",
-	"CHANGELOG.md":           "CHANGELOG.md",
-	"UPGRADING.md":           "UPGRADING.md",
-	"sendcode.service":       "deploy/systemd/sendcode.service",
-	"docs/openapi.yaml":      "docs/openapi.yaml",
-	"docs/alerts.yaml":       "docs/alerts.yaml",
-	"docs/runbooks.md":       "docs/runbooks.md",
-	"docs/operations.md":     "docs/operations.md",
-	"docs/quickstart.md":     "docs/quickstart.md",
-	"docs/examples/back.mjs": "docs/examples/back.mjs",
-	"docs/examples/back.py":  "docs/examples/back.py",
-	"docs/policies.md":       "docs/policies.md",
-	"docs/PROMISES.md":       "docs/PROMISES.md",
-	"docs/configuration.md":  "docs/configuration.md",
+	"README.md":    "tools/release/README.md",
+	"CHANGELOG.md": "CHANGELOG.md",
+	"UPGRADING.md": "UPGRADING.md",
+	"SECURITY.md":  "SECURITY.md",
+	"compose.yaml": "compose.yaml",
 }
 
 // printed are the files that the program prints itself: the arguments by the name in the archive.
@@ -57,6 +47,9 @@ var printed = map[string][]string{
 	"completions/_sendcode":     {"help", "--as=zsh"},
 	"completions/sendcode.fish": {"help", "--as=fish"},
 }
+
+// example is the file of the tree that an archive has under another name, as the program prints it.
+var example = map[string]string{"internal/config/example.yaml": "sendcode.yaml"}
 
 // release is one run: the tree, where the archives go, what the program is to call itself, the instant that every file gets, and how
 // go build is called.
@@ -107,16 +100,17 @@ func (r release) make(systems []string) error {
 	if err != nil {
 		return err
 	}
-	common := map[string][]byte{}
-	for name, file := range copied {
-		if common[name], err = os.ReadFile(filepath.Join(r.tree, file)); err != nil {
-			return err
-		}
+	common, err := r.copies()
+	if err != nil {
+		return err
 	}
 	for name, args := range printed {
 		if common[name], err = exec.Command(own, args...).Output(); err != nil {
 			return fmt.Errorf("sendcode %v: %w", args, err)
 		}
+	}
+	if err := relink(common); err != nil {
+		return err
 	}
 	var sums []string // "<hex>  <file>"
 	for _, system := range systems {
@@ -140,6 +134,31 @@ func (r release) make(systems []string) error {
 	}
 	slices.SortFunc(sums, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
+}
+
+// copies returns the files of the tree that every archive has: those of copied, and the folders docs and deploy without Go files.
+func (r release) copies() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for name, file := range copied {
+		content, err := os.ReadFile(filepath.Join(r.tree, file))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = content
+	}
+	for _, folder := range []string{"docs", "deploy"} {
+		err := fs.WalkDir(os.DirFS(r.tree), folder, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || path.Ext(name) == ".go" {
+				return err
+			}
+			files[name], err = os.ReadFile(filepath.Join(r.tree, name))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // build compiles the program for a system, once, and returns its file.
@@ -166,9 +185,17 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
-	for name, content := range common {
-		files[name] = content
+	files := maps.Clone(common)
+	if goos == "linux" {
+		tree, err := os.ReadFile(filepath.Join(r.tree, "Dockerfile"))
+		if err != nil {
+			return nil, err
+		}
+		image, err := imageFile(string(tree), r.version)
+		if err != nil {
+			return nil, err
+		}
+		files["Dockerfile"], files[".dockerignore"] = []byte(image), []byte("*\n!sendcode\n")
 	}
 	if files["sendcode"], err = os.ReadFile(binary); err != nil {
 		return nil, err
@@ -179,14 +206,19 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
 	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
 		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
-	components := []cyclonedx.Component{standard}
-	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime.GOROOT knows none in a program built with -trimpath
+	root, err := goRoot()
 	if err != nil {
 		return nil, err
 	}
-	if files["licences/go/LICENSE"], err = os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE")); err != nil {
+	terms, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
 		return nil, err
 	}
+	files["licences/go/LICENSE"] = terms
+	if standard.Licenses, err = named(map[string][]byte{"LICENSE": terms}); err != nil {
+		return nil, fmt.Errorf("go: %w", err)
+	}
+	components := []cyclonedx.Component{standard}
 	for _, module := range info.Deps {
 		found, err := r.licences(module.Path + "@" + module.Version)
 		if err != nil {
@@ -195,8 +227,12 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		for name, text := range found {
 			files[path.Join("licences", module.Path, name)] = text
 		}
+		licenses, err := named(found)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", module.Path, err)
+		}
 		components = append(components, cyclonedx.Component{BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
-			PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
+			Licenses: licenses, PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
 	}
 	bom.Components = &components
 	var b bytes.Buffer
@@ -205,36 +241,6 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	}
 	files["sbom.cdx.json"] = b.Bytes()
 	return files, nil
-}
-
-// licenceFile matches the names of files with which modules carry their terms.
-var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
-
-// licences returns the terms of a module, from the module cache. A module without any is an error: it may not be passed on.
-func (r release) licences(module string) (map[string][]byte, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", module)
-	cmd.Dir = r.tree
-	out, err := cmd.Output()
-	var at struct{ Dir string }
-	if err = errors.Join(err, json.Unmarshal(out, &at)); err != nil {
-		return nil, fmt.Errorf("%s: %w", module, err)
-	}
-	entries, err := os.ReadDir(at.Dir)
-	if err != nil {
-		return nil, err
-	}
-	found := map[string][]byte{}
-	for _, e := range entries {
-		if !e.IsDir() && licenceFile.MatchString(e.Name()) {
-			if found[e.Name()], err = os.ReadFile(filepath.Join(at.Dir, e.Name())); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no licence", module)
-	}
-	return found, nil
 }
 
 // pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for the program alone.

@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -20,6 +22,8 @@ import (
 	"time"
 
 	"github.com/CycloneDX/cyclonedx-go"
+
+	"sendcode/internal/markdown"
 )
 
 // An archive, unpacked in an empty folder, is what its own README says: the program starts with nothing and takes a request.
@@ -38,8 +42,9 @@ func TestArchive(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), name)
 	files := unpack(t, filepath.Join(out, name+".tar.gz"), filepath.Dir(folder))
-	for _, want := range []string{"README.md", "UPGRADING.md", "sendcode", "sendcode.1", "sendcode.yaml", "sendcode.service", "completions/_sendcode",
-		"licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
+	for _, want := range []string{"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml", "completions/_sendcode",
+		"compose.yaml", "Dockerfile", "deploy/systemd/sendcode.service", "deploy/nginx.conf", "deploy/kubernetes/sendcode.yaml", "docs/sms.md",
+		"docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx", "docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
 		if !slices.Contains(files, name+"/"+want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -54,12 +59,96 @@ func TestArchive(t *testing.T) {
 	}) {
 		t.Errorf("the bill of materials lacks a module (%v)", err)
 	}
+	for _, c := range *bom.Components {
+		if c.Licenses == nil || len(*c.Licenses) == 0 {
+			t.Errorf("the bill of materials has no licence of %s", c.Name)
+		}
+	}
+	followLinks(t, folder)
 	if said, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"), "version").Output(); err != nil || string(said) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
 		t.Errorf("version: %q (%v)", said, err)
 	}
 	asTheReadmeSays(t, folder)
 	if err := r.make([]string{"linux/amd64"}); err == nil {
 		t.Error("archives are built over others")
+	}
+}
+
+// followLinks reads every document of an unpacked archive: each relative link leads to a file and a heading of it.
+func followLinks(t *testing.T, folder string) {
+	t.Helper()
+	tree, followed := os.DirFS(folder), 0
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if entry.IsDir() && entry.Name() == "licences" {
+			return fs.SkipDir // others wrote these
+		}
+		if err != nil || path.Ext(name) != ".md" {
+			return err
+		}
+		text, err := fs.ReadFile(tree, name)
+		followed += len(markdown.Links(name, string(text)))
+		for _, problem := range markdown.Dead(name, string(text), func(target string) (string, error) {
+			to, err := fs.ReadFile(tree, target)
+			return string(to), err
+		}) {
+			t.Error(problem)
+		}
+		return err
+	})
+	if err != nil || followed < 100 {
+		t.Errorf("%d links were followed (%v)", followed, err)
+	}
+}
+
+// A link to what the archive has stays, one to the source becomes its text, one to the example leads to where it is.
+func TestRelink(t *testing.T) {
+	files := map[string][]byte{
+		"docs/a.md": []byte("[b](b.md#b) [`TestX`](../internal/x_test.go) [t](../x_test.go \"TestT\") [all](../internal/config/example.yaml)"),
+		"docs/b.md": []byte("# B\n"), "sendcode.yaml": nil,
+	}
+	if err := relink(files); err != nil || string(files["docs/a.md"]) != "[b](b.md#b) `TestX` t [all](../sendcode.yaml)" {
+		t.Errorf("%s (%v)", files["docs/a.md"], err)
+	}
+	files["docs/b.md"] = []byte("# C\n")
+	if err := relink(files); err == nil || !strings.Contains(err.Error(), "[b](b.md#b) has no such heading") {
+		t.Errorf("a dead link: %v", err)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	root, err := goRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bsd, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := named(map[string][]byte{"LICENSE": bsd, "NOTICE": []byte("made by us"), "LICENSE-LOGO": []byte("a picture")})
+	if err != nil || len(*got) != 2 || (*got)[0].License.ID != "BSD-3-Clause" || (*got)[1].License.Name != "LICENSE-LOGO" {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	for name, files := range map[string]map[string][]byte{"unknown": {"LICENSE": []byte("Ask us.")}, "none": {"NOTICE": bsd}} {
+		if got, err := named(files); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The image of an archive is that of the tree, with the program of the archive.
+func TestImageFile(t *testing.T) {
+	tree, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := imageFile(string(tree), "0.1.0-test")
+	_, want, _ := strings.Cut(string(tree), "\nUSER ")
+	if err != nil || !strings.HasSuffix(got, want) || !strings.Contains(got, "\nCOPY sendcode /sendcode\n") || !strings.Contains(got, "\nARG VERSION=0.1.0-test\n") ||
+		strings.Contains(got, "RUN") || strings.Count(got, "\nCOPY") != 2 {
+		t.Errorf("%s (%v)", got, err)
+	}
+	if got, err := imageFile("FROM scratch\n", "1"); err == nil {
+		t.Error(got)
 	}
 }
 

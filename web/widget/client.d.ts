@@ -7,19 +7,33 @@ export interface Quota {
 
 export interface Verification {
   id: string; status: 'pending' | 'approved' | 'canceled' | 'expired' | 'max_attempts_reached';
-  channel: Channel; to: string; purpose: string; created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
+  channel: Channel; to: string; purpose: string; purpose_title?: string; created_at: string; expires_at: string; expires_in: number; attempts_remaining: number;
   send: { id: string; number: number; status: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown' | 'delivered' | 'undelivered'; reason?: string; counts: boolean };
   quota: Quota;
 }
 
 export type Channel = 'email' | 'sms';
 
-export interface Answer<Body> {
-  status: number; // 0: there was no answer
-  body: Body; // of another status a problem (RFC 9457)
+export type Answer<Body> = Success<Body> | Refusal | Silence;
+
+export interface Success<Body> { ok: true; status: number; body: Body; moment: Moment; retry: number }
+
+// Refusal is an answer with a problem. Its body is empty if a proxy answered instead of the service.
+export interface Refusal {
+  ok: false; status: number; body: Partial<Problem>;
   moment: Moment; // when it came
   retry: number; // seconds of Retry-After, else 0
-  error?: unknown; barred?: boolean; // with status 0: why; this page may not read the service's answers
+}
+
+// Silence: no answer came. barred: the service is there, and this page may not read its answers.
+export interface Silence { ok: false; status: 0; body?: undefined; error: unknown; barred: boolean }
+
+// Problem is the body of a refusal (RFC 9457). Compare the last word of type.
+export interface Problem {
+  type: string; title: string; status: number; detail: string; request_id: string;
+  field: string; reason: string; // with 422
+  quota: Quota; blocked_by: string; retry_after: number; retry_after_ms: number; // with 429
+  may_have_counted: boolean; // with 503 of a send
 }
 
 export interface Ask { channel: Channel; to: string; purpose?: string; locale?: string; reference?: string; country?: string; known?: string[] }
@@ -46,4 +60,4 @@ export declare class Client {
 }
 
 // waiting is how many milliseconds are left until the next code may be asked for.
-export declare function waiting(answer: Answer<Verification | { quota: Quota; retry_after_ms: number }>): number;
+export declare function waiting(answer: Success<Verification> | Refusal): number;

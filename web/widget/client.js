@@ -21,9 +21,9 @@ export const waiting = ({ body, moment }) => {
   return Math.max(0, ms - moment.elapsed());
 };
 
-// Client asks the service at api, by default where this script came from, with a public key. Answers are {status, body, moment,
-// retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told. Status 0 is no answer: `error` says why, and
-// `barred` that the service is there and does not let this page read its answers.
+// Client asks the service at api, by default where this script came from, with a public key. Answers are {ok, status, body, moment,
+// retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told; the body of one that is not ok is a problem.
+// Status 0 is no answer: `error` says why, and `barred` that the service is there and does not let this page read its answers.
 export class Client {
   #intent; // the request whose answer has not come: a repetition of it has the same key
 
@@ -90,10 +90,10 @@ export class Client {
     try {
       got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      return { status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
+      return { ok: false, status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
     }
     const { answer, moment, text } = got;
-    return { status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
+    return { ok: answer.ok, status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
   }
 }
 

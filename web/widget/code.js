@@ -83,7 +83,7 @@ function code(w, state) {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
     body: [
-      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), ' ', link('change', w.Change)),
+      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), ' ', link('change', w.Change)),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),

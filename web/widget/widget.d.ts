@@ -1,6 +1,6 @@
 // Types of /widget.js: <send-code>. docs/widget.md describes its attributes, events, slots and parts.
 
-import type { Channel } from './client';
+type Channel = 'email' | 'sms';
 
 export interface SendCodeEvents {
   sent: { id: string; number: number; to: string; channel: Channel };

@@ -13,8 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -221,7 +221,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	}
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
-	s.Network, s.Browser = policy.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
+	s.Network, s.Browser = buckets.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}

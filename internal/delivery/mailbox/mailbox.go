@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -29,6 +30,8 @@ type Mail struct {
 	HTML string `json:"html"`
 	// Channel is "email" or "sms".
 	Channel string `json:"channel"`
+	// Code is the code in it, as it is typed; "" where there is none.
+	Code string `json:"code"`
 }
 
 // Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps mails in
@@ -103,14 +106,17 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// AddText keeps a text message, which comes without a protocol. to is a phone number; the message has neither subject nor HTML.
-func (m *Mailbox) AddText(id, to, text string) {
-	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms"})
+// AddText keeps a text message with its code, which comes without a protocol. to is a phone number; the message has neither subject nor HTML.
+func (m *Mailbox) AddText(id, to, text, code string) {
+	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
+
+// codeLine is a code in a mail's text, where it has a line for itself: digits, or the letters without vowels.
+var codeLine = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 
 func (m *Mailbox) add(mail Mail) {
 	if mail.Channel == "" {
-		mail.Channel = "email"
+		mail.Channel, mail.Code = "email", codeLine.FindString(mail.Text)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

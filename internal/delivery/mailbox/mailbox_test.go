@@ -65,18 +65,18 @@ func TestMailboxReceives(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := box.Messages()
-	want := mailbox.Mail{ID: m.ID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email"}
+	want := mailbox.Mail{ID: m.ID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email", Code: smtptest.Code}
 	if len(got) != 1 || got[0] != want || got[0].At.Location() != time.UTC {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	box.AddText("send-2", "+4915123456789", "your code")
+	box.AddText("send-2", "+4915123456789", "your code 482913", "482913")
 	got = box.Messages()
-	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code", Channel: "sms"}
+	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code 482913", Channel: "sms", Code: "482913"}
 	if len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}
-	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
-	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want ||
+	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g"}})
+	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f","code":"g"}]`; string(text) != want ||
 		err != nil {
 		t.Errorf("JSON %s, %v", text, err)
 	}
@@ -85,7 +85,7 @@ func TestMailboxReceives(t *testing.T) {
 func TestMailboxKeepsTheNewest(t *testing.T) {
 	box, _ := open(t)
 	for n := range 204 {
-		box.AddText(strconv.Itoa(n), "+4915123456789", "")
+		box.AddText(strconv.Itoa(n), "+4915123456789", "", "")
 	}
 	got := box.Messages()
 	if len(got) != 200 || got[0].ID != "203" || got[199].ID != "4" {
@@ -215,5 +215,23 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 	}
 	if n := len(box.Messages()); n != 4 {
 		t.Errorf("%d mails are kept, want all but the one that bounced", n)
+	}
+}
+
+// A mail's code is the line that is a code alone, in either alphabet; a mail without one has none.
+func TestMailboxReadsTheCode(t *testing.T) {
+	box, s := open(t)
+	for text, want := range map[string]string{
+		"Hello 12345678\n\n482913\n\n2026\n": "482913", "Gift\n\nBCDFGHJK\n": "BCDFGHJK",
+		"Your code is 482913.\n": "", "HELLO\nYes\n482 913\n": "",
+	} {
+		m := smtptest.Sample(1)
+		m.Text = text
+		if _, err := s.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if got := box.Messages()[0].Code; got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

@@ -110,6 +110,9 @@ func TestQuickStarts(t *testing.T) {
 				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
+			if language == "sh" {
+				newestCode(t, string(text), s.Replicas[0].Base, code)
+			}
 			if got := call("check", sent.ID, s.Wrong(code)); got.Valid || got.Status != "pending" {
 				t.Errorf("a wrong code: %+v", got)
 			}
@@ -117,5 +120,16 @@ func TestQuickStarts(t *testing.T) {
 				t.Errorf("the code: %+v", got)
 			}
 		})
+	}
+}
+
+// newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first, of which this is one.
+func newestCode(t *testing.T, page, base, code string) {
+	t.Helper()
+	line := regexp.MustCompile(`curl -s "\$CODES_URL/mailbox/messages".*`).FindString(page)
+	list := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSuffix(line, " | head -n 1"))
+	list.Env = append(os.Environ(), "CODES_URL="+base)
+	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") || !strings.Contains(string(said), `"code":"`+code+`"`+"\n") {
+		t.Errorf("%q prints %q (%v)", line, said, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/app/doctor"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 )
 
@@ -198,7 +199,11 @@ func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 	}
 	s.Await("the suspension", func() bool {
 		ids = append(ids, s.Ask(0, fmt.Sprintf("w%d@example.com", len(ids))).ID)
-		return tells()
+		return tells() && len(ids) > 2
+	})
+	s.Await("mails to wait beside the one that is tried", func() bool {
+		waits, err := s.Replicas[0].DB().AnyWaits(t.Context(), recipient.Email)
+		return err == nil && waits
 	})
 	const tried = `sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`
 	before := s.Metric(0, tried)

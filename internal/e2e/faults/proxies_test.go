@@ -114,10 +114,14 @@ func TestRollingRestarts(t *testing.T) {
 }
 
 // A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has lost Postgres is taken out, and the other
-// one serves everything.
+// one serves everything. The service waits four times as long as in the product for its parts (apptest), and so do the proxies for the service.
 func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 	t.Parallel()
-	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
+	for _, proxy := range []servertest.ReverseProxy{
+		servertest.HAProxy.With("12s", "48s").With("server 8s", "server 32s"),
+		servertest.Nginx.With("12s", "48s").With("proxy_read_timeout 8s", "proxy_read_timeout 32s"),
+		servertest.Caddy.With("12s", "48s"),
+	} {
 		t.Run(proxy.Name, func(t *testing.T) {
 			t.Parallel()
 			s := apptest.OnRealParts(t)

@@ -70,7 +70,7 @@ func (c *Codes) Pause(ch recipient.Channel) { c.change(func() { c.paused = ch })
 
 // Channels implements page.codes.
 func (c *Codes) Channels(purpose string) ([]verification.ChannelInfo, error) {
-	if !slices.Contains([]string{"", "default", "gift"}, purpose) {
+	if !slices.Contains([]string{"", "default", "gift", "confirm"}, purpose) {
 		return nil, fault.Invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}
 	c.mu.Lock()

@@ -3,6 +3,7 @@
 package pagetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -206,7 +208,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return c.refused(d, ask.Caller, old, to), nil
 	}
 	c.sends++
-	k := c.opened(old, to)
+	k := c.opened(old, to, ask)
 	k.own = append(k.own, quota.Event{ID: id, At: d.At})
 	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
 	if ask.Key != "" {
@@ -230,7 +232,7 @@ func sendID(now time.Time, n int) string {
 	return id.String()
 }
 
-func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
+func (c *Codes) opened(old *kept, to recipient.Recipient, ask verification.Ask) *kept {
 	if old == nil || c.seen(old).State != verification.Pending || old.view.ExpiresAt.Sub(c.now()) < minLife {
 		now := c.now()
 		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
@@ -240,7 +242,11 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 		}
 		old = &kept{to: to, own: own, view: verification.View{
 			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(c.Life), Code: c.shape,
+			Purpose: cmp.Or(ask.Purpose, "default"),
 		}}
+		if ask.Purpose == "confirm" {
+			old.view.Code, old.view.PurposeTitle = ofLetters, confirmTitle(texts.ForPage(cmp.Or(ask.Locale, ask.Languages)).Lang())
+		}
 		c.byID[id] = old
 	}
 	c.newest = old

@@ -74,7 +74,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
 	w.page = page.New(page.Config{
-		AppPage: theShop, Code: ofDigits, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		AppPage: theShop, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
 		Requests: requests{&w.exhausted}, References: references{},
 	})
 	w.page.Register(e)
@@ -93,17 +93,32 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 
 // theShop may return a person to two places.
 var theShop = page.AppPage{
-	App: "shop", Title: "Shop", Sender: "no-reply@shop.example", Subject: subject,
+	App: "shop", Title: "Shop", Sender: "no-reply@shop.example",
+	Purposes: []page.Purpose{
+		{Name: "default", Code: ofDigits, Subject: subject}, {Name: "confirm", Code: ofLetters, Title: confirmTitle, Subject: subject},
+	},
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
 
 // Also lets the page serve another app too.
-func (w *World) Also(other page.AppPage) { w.page.Configure(ofDigits, theShop, other) }
+func (w *World) Also(other page.AppPage) {
+	if other.Purposes == nil {
+		other.Purposes = theShop.Purposes[:1]
+	}
+	w.page.Configure(theShop, other)
+}
 
 // references name an approval by its ID, for tests to see.
 type references struct{}
 
 func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
+
+// confirmTitle is the title of the purpose confirm.
+func confirmTitle(lang string) string {
+	return map[string]string{
+		"en": "to confirm your address", "zh-Hans": "用于确认您的地址", "es": "para confirmar tu dirección", "ar": "لتأكيد عنوانك",
+	}[lang]
+}
 
 func subject(lang string) string {
 	if lang == "en" {
@@ -117,7 +132,9 @@ func (w *World) SendLetters() {
 	w.Codes.mu.Lock()
 	w.Codes.shape = ofLetters
 	w.Codes.mu.Unlock()
-	w.page.Configure(ofLetters, theShop)
+	letters := theShop
+	letters.Purposes = []page.Purpose{{Name: "default", Code: ofLetters, Subject: subject}}
+	w.page.Configure(letters)
 }
 
 // SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed checks. The page still expects

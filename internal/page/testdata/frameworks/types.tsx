@@ -1,4 +1,5 @@
 import type { GlobalComponents } from 'vue';
+import { Client, waiting } from './client';
 import type { SendCode } from './widget';
 
 const element: SendCode = document.querySelector('send-code')!;
@@ -12,3 +13,13 @@ export const mistaken = <send-code purpose={3} />;
 
 type Vue = InstanceType<GlobalComponents['send-code']>['$props'];
 export const vue: Vue = { 'public-key': 'pk_', onApproved: (event) => { const proof: string | undefined = event.detail.proof; } };
+
+export async function asked(client: Client): Promise<number> {
+  const sent = await client.send({ channel: 'email', to: 'ana@example.com' });
+  // @ts-expect-error: it may be a refusal, which has no id
+  const early: string = sent.body.id;
+  if (sent.ok) return waiting(sent) + sent.body.id.length;
+  if (sent.body) return waiting(sent) + (sent.body.blocked_by ?? sent.body.detail ?? '').length;
+  console.error(sent.error, sent.barred);
+  return 0;
+}

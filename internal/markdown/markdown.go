@@ -1,0 +1,61 @@
+// Package markdown finds the relative links of documents, for the tests and the release that follow them. Links in fenced blocks are text.
+package markdown
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+var (
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
+	link    = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:]*)(?: "[^"]*")?\)|src="([^":]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	// notInAnchor is what an anchor of a heading leaves out.
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// Link is a relative link or picture of a document.
+type Link struct {
+	Raw    string // as it is written
+	Text   string // "" of a picture by its tag
+	Target string // the path of a file from the root of all documents, with slashes
+	Anchor string
+}
+
+// Links returns the relative links of the document with this name, its path from the root.
+func Links(name, text string) (links []Link) {
+	for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		target, anchor, _ := strings.Cut(m[2]+m[3], "#")
+		if target = path.Join(path.Dir(name), target); strings.HasPrefix(m[2], "#") {
+			target = name
+		}
+		links = append(links, Link{m[0], m[1], target, anchor})
+	}
+	return links
+}
+
+// Dead describes each link of a document to a file that read has not, or to a heading that the file has not.
+func Dead(name, text string, read func(target string) (string, error)) (problems []string) {
+	for _, l := range Links(name, text) {
+		to, err := read(l.Target)
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("%s: %s leads nowhere", name, l.Raw))
+		case l.Anchor != "" && !hasHeading(to, l.Anchor):
+			problems = append(problems, fmt.Sprintf("%s: %s has no such heading", name, l.Raw))
+		}
+	}
+	return problems
+}
+
+// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
+func hasHeading(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}

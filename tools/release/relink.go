@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sendcode/internal/markdown"
+)
+
+// relink makes the documents among an archive's files true there: a link to a file that the archive lacks becomes its text, one to an example
+// leads to where it is. A link that is dead all the same is an error.
+func relink(files map[string][]byte) error {
+	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return path.Ext(name) != ".md" })
+	for _, name := range documents {
+		text := string(files[name])
+		for _, l := range markdown.Links(name, text) {
+			if moved, ok := example[l.Target]; ok {
+				text = strings.ReplaceAll(text, l.Raw, "["+l.Text+"]("+relative(name, moved)+")")
+			} else if _, ok := files[l.Target]; !ok && l.Text != "" {
+				text = strings.ReplaceAll(text, l.Raw, l.Text)
+			}
+		}
+		files[name] = []byte(text)
+	}
+	var problems []error
+	for _, name := range documents {
+		for _, problem := range markdown.Dead(name, string(files[name]), func(target string) (string, error) {
+			if content, ok := files[target]; ok {
+				return string(content), nil
+			}
+			return "", fs.ErrNotExist
+		}) {
+			problems = append(problems, fmt.Errorf("in the archive %s", problem))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// relative returns the way from a document to a file, both by their paths from the root.
+func relative(document, file string) string {
+	way, err := filepath.Rel(path.Dir(document), file)
+	if err != nil { // of two relative paths there is always one
+		panic(err)
+	}
+	return filepath.ToSlash(way)
+}
