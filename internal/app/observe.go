@@ -74,8 +74,10 @@ func (a *App) pools() []store.Pool {
 		s := a.redisClient.PoolStats()
 		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns), Waits: int64(s.Misses)})
 	}
-	for _, p := range a.servers.Pools() {
-		all = append(all, store.Pool{Name: p.Server, InUse: p.InUse, Idle: p.Idle, Waits: p.Waits})
+	for _, server := range a.servers {
+		p := store.Pool{Name: server.Address()}
+		p.InUse, p.Idle, p.Waits = server.Conns()
+		all = append(all, p)
 	}
 	return all
 }

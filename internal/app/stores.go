@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/gates"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
@@ -182,16 +182,11 @@ func (a *App) openMailServers() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	configs, err := smtp.ParseURLs(url)
+	configs, err := mailserver.ParseURLs(url)
 	if err != nil {
 		return err
 	}
-	for i := range configs {
-		if configs[i].Hello == "" {
-			configs[i].Hello = a.cfg.MailDomain() // public servers refuse a client that calls itself localhost
-		}
-	}
-	servers, err := smtp.NewServers(configs...)
+	servers, err := mailserver.Open(configs, a.cfg.MailDomain()) // public servers refuse a client that calls itself localhost
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,10 @@ var edges = map[string]string{
 	"internal/texts":            "quota",                                   // waits are rounded as everywhere
 	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
 
+	// Mail servers.
+	"internal/delivery/mailapi":    "internal/delivery internal/exchange internal/loopback",
+	"internal/delivery/mailserver": "internal/delivery internal/delivery/mailapi internal/delivery/smtp",
+
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates internal/brand internal/texts", // its languages are chosen as those of the page
 	"internal/store":          "internal/fault quota internal/recipient",
@@ -88,25 +92,26 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/smtp internal/reports " +
+	"internal/config": "internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
 	"internal/app": "internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
-		"internal/delivery internal/delivery/smtp internal/delivery/mailbox " +
+		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
 		"internal/outbox internal/jobs internal/limits",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
-	"internal/app/doctor":  "quota internal/app internal/config internal/delivery/smtp internal/loopback internal/sms internal/store internal/store/postgres",
+	"internal/app/doctor":  "quota internal/app internal/config internal/delivery internal/delivery/mailserver internal/loopback internal/sms internal/store internal/store/postgres",
 }
 
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
+	"internal/delivery/mailapi/mailapitest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house internal/markdown")
 
 // modules says which packages may use another author's module, so that
@@ -141,7 +146,7 @@ var modules = map[string]string{
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
 	"github.com/rogpeppe/go-internal":       "internal/golden", // diff, as Go's own tools have it
-	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/smtp",
+	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/mailserver",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",

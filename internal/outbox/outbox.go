@@ -62,7 +62,7 @@ type smsRenderer interface {
 	Render(message.Request) (message.Text, error)
 }
 
-// Sender sends one mail. Implementation: smtp.Servers.
+// Sender sends one mail. Implementation: mailserver.Servers.
 type Sender interface {
 	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
 }
