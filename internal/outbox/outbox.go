@@ -89,7 +89,8 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the row's instant to the outcome
+	// callers: the caller checks the code. d: from the row's instant to the outcome
+	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
 // Config are the outbox's settings.

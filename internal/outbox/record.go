@@ -36,7 +36,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	}
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
-	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
+	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		_ = o.refundRow(context.Background(), r) // repeatRefunds repeats it

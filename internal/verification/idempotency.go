@@ -128,6 +128,9 @@ func (s *Service) fingerprint(a asked) [32]byte {
 	if a.Stranger {
 		parts = append(parts, "stranger")
 	}
+	if a.Code != "" { // hashed with the index key, as all of it
+		parts = append(parts, "code", a.Code, a.TTL.String())
+	}
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
