@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/message"
 	"sendcode/internal/server"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -45,7 +46,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 	for _, c := range change {
 		c(&settings)
 	}
-	codes := verificationtest.New(settings, verificationtest.Parts{
+	codes := verificationtest.New(settings, core.Parts{
 		Limiter: quota.NewMemory(time.Now, "process"), DB: sqlitetest.Open(t, time.Now), Mails: renderer, Logger: logger,
 		Sender: &verificationtest.MailServer{},
 	})

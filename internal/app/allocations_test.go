@@ -51,7 +51,7 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	l.parts.stands = make(chan chan struct{})
 	var waiting sync.WaitGroup
 	var all []chan struct{}
-	for l.codes.SendsOverloaded() == nil {
+	for l.core.Codes.SendsOverloaded() == nil {
 		waiting.Go(func() { l.send() })
 		all = append(all, make(chan struct{}))
 		l.parts.stands <- all[len(all)-1]
@@ -75,8 +75,8 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
 	var lines string
 	var most int
-	for again := true; again; again = most != l.codes.Admissions()["sends"].Most { // fewer have a place once the oldest has waited for a while
-		most = l.codes.Admissions()["sends"].Most
+	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most { // fewer have a place once the oldest has waited for a while
+		most = l.core.Codes.Admissions()["sends"].Most
 		lines = shown()
 	}
 	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d
@@ -123,7 +123,7 @@ func newLight(t *testing.T) *light {
 		t.Fatal(err)
 	}
 	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
-	a.codes.Store, a.outbox.Store, a.outbox.Sender = parts, parts, parts
+	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()

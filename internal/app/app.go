@@ -1,5 +1,5 @@
-// Package app is the only place where the parts are put together: it turns a checked configuration into a running
-// service, and takes it down again in the right order. cmd/sendcode calls Run; the tests of internal/e2e call New.
+// Package app turns a checked configuration into a running service, and takes it down again in the right order. It and app/core are the only
+// places where parts are put together. cmd/sendcode calls Run; the tests of internal/e2e call New.
 package app
 
 import (
@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
 	"sendcode/internal/keys"
@@ -28,10 +29,8 @@ import (
 	"sendcode/internal/page"
 	"sendcode/internal/requestid"
 	"sendcode/internal/server"
-	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
-	"sendcode/internal/webhook"
 	"sendcode/quota"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -47,7 +46,6 @@ type App struct {
 	now       func() time.Time
 	started   time.Time
 	ring      *keys.Ring
-	ids       *store.IDs
 	generated []config.ShownSecret
 
 	db          *sqldb.DB
@@ -55,19 +53,19 @@ type App struct {
 	redis       *quota.Redis // behind the limiter, with its client; nil when that is in process
 	redisClient redis.UniversalClient
 	clock       string // of the limiter, when it is in process
-	servers     smtp.Servers
+	servers     mailserver.Servers
 	sender      outbox.Sender    // the servers
 	mailbox     *mailbox.Mailbox // nil when a real server is configured
 	carrier     outbox.Carrier   // nil without text messages
 	texts       *message.Texts   // with carrier
-	services
-	hooks    *webhook.Deliverer
-	api      *api.API
-	requests *server.RequestLimiter // of browsers and the page
-	page     *page.Page             // nil when it is off
-	mails    *message.Renderer
-	metrics  *metrics.Metrics
-	settings atomic.Pointer[string] // the hash of those in force
+	keys        keys.Vault
+	core        *core.Core
+	api         *api.API
+	requests    *server.RequestLimiter // of browsers and the page
+	page        *page.Page             // nil when it is off
+	mails       *message.Renderer
+	metrics     *metrics.Metrics
+	settings    atomic.Pointer[string] // the hash of those in force
 
 	listeners []*listener
 	failed    chan error    // what ended a listener's server
@@ -106,7 +104,7 @@ func TuneGC(options ...memlimit.Option) {
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(server.LimitErrors(server.NameRunbooks(logger))), time.Now)
+	a := newApp(cfg, requestid.Logger(server.LimitErrors(logger)), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -123,8 +121,8 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,
-		a.newOutbox,
-		func() error { a.newServices(a.outbox); return a.rebuild(ctx) },
+		func() error { return a.newCore(nil) },
+		func() error { return a.rebuild(ctx) },
 		a.addRoutes,
 	)
 }
@@ -140,7 +138,7 @@ func runSteps(steps ...func() error) error {
 }
 
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
-	return &App{cfg: cfg, loaded: cfg, logger: logger, now: now, ids: &store.IDs{}, metrics: metrics.New(), started: time.Now(),
+	return &App{cfg: cfg, loaded: cfg, logger: logger, now: now, metrics: metrics.New(), started: time.Now(),
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
@@ -171,11 +169,9 @@ func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.outbox.Run(background) })
+	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run}) })
 	work.Go(func() { a.database.Run(background) })
-	work.Go(func() { jobs.Run(background, a.jobs(), jobs.DefaultTick, a.logger) })
 	work.Go(func() { a.watchConfig(background) })
-	work.Go(func() { a.hooks.Run(background) })
 	err := a.serveHTTP(ctx)
 	stop()
 	work.Wait()

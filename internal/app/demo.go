@@ -13,6 +13,8 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/demo"
+	"sendcode/internal/outbox"
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -64,9 +66,10 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	if a.texts, err = a.newTextRenderer(""); err != nil {
 		return err
 	}
-	if err := runSteps(a.fillSecrets, func() error { return a.openDatabase(ctx) }, a.newOutbox); err != nil {
+	sync := func(o *outbox.Outbox) verification.Outbox { return demo.SyncOutbox{Outbox: o} }
+	err = runSteps(a.fillSecrets, func() error { return a.openDatabase(ctx) }, func() error { return a.newCore(sync) })
+	if err != nil {
 		return err
 	}
-	a.newServices(demo.SyncOutbox{Outbox: a.outbox})
-	return demo.Fill(ctx, demo.Parts{Codes: a.codes, Desk: a.desk, Receipts: a.db, Flush: a.refused.Flush, Clock: clock, MailServer: mails})
+	return demo.Fill(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db, Flush: a.core.Refusals.Flush, Clock: clock, MailServer: mails})
 }

@@ -91,8 +91,8 @@ func (a *App) addRoutes() error {
 	}
 	a.addProbes()
 	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
-	a.api = api.New(a.codes, apiKeys(a.cfg))
-	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.limits, a.proofs
+	a.api = api.New(a.core.Codes, apiKeys(a.cfg))
+	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
 	a.api.Register(front)
 	a.registerProviderEvents(front)
 	web.RegisterWidget(front)
@@ -103,7 +103,7 @@ func (a *App) addRoutes() error {
 	})
 	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
-	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Recorder: a.receipts, Logger: a.logger}
+	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		receipts.Carriers = carriers
 	}
@@ -113,8 +113,8 @@ func (a *App) addRoutes() error {
 	}
 	a.registerPages(front)
 	a.registerConsole(back)
-	a.metrics.RegisterRebuilds(a.gates.Rebuilds)
-	a.metrics.RegisterClocks(a.gates.ClocksApart)
+	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
+	a.metrics.RegisterClocks(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
 	a.observeParts(front)
 	a.registerMetrics(back)
@@ -137,12 +137,12 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		sources = append(sources, p.SourceWithSecret())
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	api.NewProviderEvents(sources, a.providers, a.gates, a.metrics.ProviderEvent, a.logger).Register(e)
+	api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
-	keys, err := a.signer.KeySet()
+	keys, err := a.core.Signer.KeySet()
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (a *App) registerPages(e *echo.Echo) {
 	}
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: first,
-		Codes: a.codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
+		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)
@@ -174,7 +174,7 @@ func (a *App) registerPages(e *echo.Echo) {
 
 // configurePage makes the page use the present configuration.
 func (a *App) configurePage(cfg config.Config) {
-	set := a.policy.Get()
+	set := a.core.Policy.Get()
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
@@ -226,10 +226,10 @@ func (a *App) registerConsole(e *echo.Echo) {
 		}
 	}
 	a.console = console.New(console.Config{
-		DB: a.db, Desk: a.desk, Policies: a.desk,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk,
 		Logger: a.logger, FailingServers: a.FailingServers, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.gates, Ring: a.ring, Provider: Provider(a.cfg),
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
@@ -255,7 +255,7 @@ func (a *App) registerMetrics(e *echo.Echo) {
 
 // storageStatus returns the database's storage status.
 func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
-	return a.db.StorageStatus(ctx, a.policy.Get().Retention)
+	return a.db.StorageStatus(ctx, a.core.Policy.Get().Retention)
 }
 
 func adminTokens(c config.Config) (all []auth.Token) {
@@ -293,10 +293,10 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		a.limits.EndWaits()
+		a.core.Limits.EndWaits()
 		a.drain(ctx)
 	case err = <-a.failed:
-		a.limits.EndWaits()
+		a.core.Limits.EndWaits()
 	}
 	if a.console != nil {
 		a.console.Stop()

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/metrics"
+	"sendcode/internal/runbook"
 )
 
 // ReloadOptions says how the configuration is read again while the service runs. With the zero value it never is.
@@ -60,7 +61,7 @@ func (r *reloader) endStops(now time.Time) {
 	if r.ends.IsZero() || now.Before(r.ends) {
 		return
 	}
-	r.policy.Change(r.current.PolicySet(now))
+	r.core.Policy.Change(r.current.PolicySet(now))
 	r.ends = r.current.NextEnd(now)
 	r.logger.Info("stop ended")
 }
@@ -116,7 +117,7 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 		return
 	}
 	for _, name := range needRestart {
-		r.logger.Warn("changed setting needs a restart", "setting", name)
+		r.logger.Warn("changed setting needs a restart", "setting", name, runbook.Configuration.See())
 	}
 	changed := r.current.ReloadableChanges(renewed)
 	switch {
@@ -146,11 +147,11 @@ func (r *reloader) logMistakes(err error) {
 	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)
 	if !ok {
-		r.logger.Error(what, "error", err)
+		r.logger.Error(what, "error", err, runbook.Configuration.See())
 		return
 	}
 	for _, m := range all.Mistakes {
-		r.logger.Error(what, "setting", m.Where, "error", m.Text)
+		r.logger.Error(what, "setting", m.Where, "error", m.Text, runbook.Configuration.See())
 	}
 }
 
@@ -166,10 +167,10 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	r.useTemplates(own)
 	now := r.now()
-	wider := r.policy.Change(renewed.PolicySet(now))
+	wider := r.core.Policy.Change(renewed.PolicySet(now))
 	r.ends = renewed.NextEnd(now)
-	r.hooks.Change(webhookSettings(renewed))
-	r.limits.SetLimits(limitSet(renewed))
+	r.core.Hooks.Change(webhookSettings(renewed))
+	r.core.Limits.SetLimits(limitSet(renewed))
 	r.initApps(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
@@ -178,7 +179,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the database decides right without it; only looks may promise too much
-			r.logger.Warn("could not rebuild limiter from database", "error", err)
+			r.logger.Warn("could not rebuild limiter from database", "error", err, runbook.DatabaseAway.See())
 		}
 	}
 }

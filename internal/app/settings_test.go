@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -93,8 +94,8 @@ func TestAStopEnds(t *testing.T) {
 	}
 	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
 	var log bytes.Buffer
-	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil))}
-	a.policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
+	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil)), core: &core.Core{}}
+	a.core.Policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
 	r := &reloader{App: a, current: cfg, ends: cfg.NextEnd(time.Now())}
 	for _, x := range []struct {
 		at           time.Time
@@ -105,8 +106,8 @@ func TestAStopEnds(t *testing.T) {
 		{first.Add(2 * time.Hour), false, false, 2},
 	} {
 		r.endStops(x.at)
-		_, mails := a.policy.Get().Paused(recipient.Email, "default")
-		_, texts := a.policy.Get().Paused(recipient.SMS, "default")
+		_, mails := a.core.Policy.Get().Paused(recipient.Email, "default")
+		_, texts := a.core.Policy.Get().Paused(recipient.SMS, "default")
 		if lines := strings.Count(log.String(), "stop ended"); mails != x.mails || texts != x.texts || lines != x.lines {
 			t.Errorf("%v: mails %v, texts %v, %d lines", x.at, mails, texts, lines)
 		}

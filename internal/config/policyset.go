@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/testrecipient"
 	"sendcode/internal/texts"
 	"sendcode/quota"
 )
@@ -26,7 +27,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
-		TestRecipients: map[recipient.Hash]policy.TestRecipient{},
+		TestRecipients: testrecipient.Codes{},
 		Checks: policy.Checks{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
@@ -55,7 +56,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		}
 	}
 	for _, t := range c.TestRecipients {
-		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
+		set.TestRecipients[t.To.Hash(c.IndexKeyBytes())] = testrecipient.Code{Code: t.Code, Expires: t.Expires}
 	}
 	return set
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -29,7 +29,7 @@ type query struct {
 var (
 	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 		store.Refused}
-	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled}
+	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled, store.CodeOfCaller}
 	channels = []recipient.Channel{recipient.Email, recipient.SMS}
 	spans    = []string{"1h", "24h", "7d", "30d"}
 )
@@ -140,7 +140,7 @@ func (q query) hasLocalTimes(raw string) bool {
 func network(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
-			*to = policy.NetworkPrefix(address)
+			*to = buckets.NetworkPrefix(address)
 			return ""
 		}
 		network, err := netip.ParsePrefix(value)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/code"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
@@ -55,7 +56,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
 		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, verificationtest.Parts{Limiter: r.Limiter, DB: r.DB, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
+	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
 	c := Config{
 		DB: r.DB, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{

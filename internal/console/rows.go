@@ -164,7 +164,7 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	l := map[store.CodeState]explain.Label{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
 		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
-		store.CodeCanceled: {Sign: "–", Tone: explain.Warn},
+		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Still},
 	}[state]
 	l.Word = w.Get("outcome.code." + string(state))
 	return l

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -11,7 +12,7 @@ import (
 
 // peekWithoutLimiter returns the state of every rule without the limiter: the rules on the recipient and its failures from the database,
 // the other rules from this process.
-func (g *Gates) peekWithoutLimiter(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (Told, error) {
+func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, buckets map[quota.Scope]string) (Told, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules, look := s.Purpose.Policy.Rules, g.lookOf(s)

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -28,7 +30,7 @@ func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event,
 
 // settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule refuses, and rewrites the bucket if that
 // counts something else. The rows are read at most once in RewriteEvery. If the database or the limiter fails, it returns d.
-func (g *Gates) settleBackoff(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
+func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	bucket := s.Buckets()[quota.Backoff]
 	if i < 0 || !g.rewrites.may(bucket, g.now()) {
@@ -45,7 +47,7 @@ func (g *Gates) settleBackoff(ctx context.Context, s policy.Subject, d quota.Dec
 		err = g.replaceBackoff(ctx, bucket, rule, ages, d)
 	}
 	if err != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err)
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
 		return d
 	}
 	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsAt(ages, d.At)}
@@ -55,7 +57,7 @@ func (g *Gates) settleBackoff(ctx context.Context, s policy.Subject, d quota.Dec
 }
 
 // agesOf returns the failed sends that still count, with their ages: not those that a pause stopped which is over.
-func (g *Gates) agesOf(s policy.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
+func (g *Gates) agesOf(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)

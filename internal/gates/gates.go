@@ -16,7 +16,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -110,7 +112,7 @@ type outage struct {
 
 func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err)
+		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err, runbook.Redis.See())
 	}
 }
 
@@ -202,7 +204,7 @@ func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
 // limiter fails, the event is refunded later, and the states stay as they are.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
-	err := g.shared.Refund(ctx, r.ID, policy.CountedBuckets(r.Buckets)...)
+	err := g.shared.Refund(ctx, r.ID, buckets.Counted(r.Buckets)...)
 	if err != nil {
 		g.RefundLater(r.ID, r.Buckets)
 		return states
@@ -227,7 +229,7 @@ func (g *Gates) takeAlone(ctx context.Context, r quota.Request) (quota.Decision,
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the database
 // does not; the decision then has the database's clock, so that Begin uses the database's own time. Of a refused send nothing stays
 // counted.
-func (g *Gates) TakeSend(ctx context.Context, s policy.Subject, r quota.Request) (quota.Decision, error) {
+func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errAway) {
 		return d, err

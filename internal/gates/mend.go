@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -20,7 +20,7 @@ import (
 // only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas with different files do not write against each
 // other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. The database may take as long
 // as store.CallTimeout, each call of the limiter as long as TakeTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
-func (g *Gates) mend(ctx context.Context, s policy.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
 	map[quota.Scope][]quota.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event
 }
 
 // keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share the bucket of failures.
-func (g *Gates) keepOf(s policy.Subject, scope quota.Scope) time.Duration {
+func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
 	}
@@ -93,7 +93,7 @@ func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
 // compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
 // event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
 // Error: of the database.
-func (g *Gates) compare(ctx context.Context, s policy.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
 	keep time.Duration) (c change, only []quota.Event, err error) {
 	there := map[string]time.Time{}
 	for _, e := range limited {
@@ -152,7 +152,7 @@ func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[st
 }
 
 // countsHere reports whether the database counts a row in the subject's bucket of a scope.
-func countsHere(s policy.Subject, scope quota.Scope, row store.Send) bool {
+func countsHere(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	if row.App != s.App || row.Channel != s.Channel || row.Recipient != s.Recipient {
 		return false
 	}

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -22,13 +23,13 @@ func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e
 
 // UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the database will have it. An
 // earlier request with the same send ID may have counted it at an earlier instant. A failure is only logged.
-func (g *Gates) UpdateEventTime(ctx context.Context, s policy.Subject, sendID string, taken quota.Decision) {
+func (g *Gates) UpdateEventTime(ctx context.Context, s buckets.Subject, sendID string, taken quota.Decision) {
 	bucket := s.Buckets()[quota.Recipient]
 	if taken.Clock == store.DatabaseClock || bucket == "" {
 		return
 	}
 	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
-		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err)
+		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err, runbook.Redis.See())
 	}
 }
 
@@ -117,7 +118,7 @@ func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 		if !ok || p.LongestRecipientWindow() == 0 {
 			return nil
 		}
-		bucket := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
+		bucket := buckets.Recipient(c.App, c.Channel, p.Policy.Name, c.Recipient)
 		return g.shared.Record(ctx, bucket, p.LongestRecipientWindow(), []quota.Event{c.Event})
 	})
 	failures := set.FailureWindow()
@@ -125,6 +126,6 @@ func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 		return err
 	}
 	return g.db.AllRejected(ctx, failures, func(c store.CountedSend) error {
-		return g.shared.Record(ctx, policy.FailuresBucket(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
+		return g.shared.Record(ctx, buckets.Failures(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
 	})
 }

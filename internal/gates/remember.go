@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -58,8 +58,8 @@ func newRows() rows {
 }
 
 // countedBuckets returns the limiter's buckets of which the database knows.
-func countedBuckets(s policy.Subject) []string {
-	return []string{policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient), s.Failures()}
+func countedBuckets(s buckets.Subject) []string {
+	return []string{buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient), s.Failures()}
 }
 
 // forget makes the process forget the rows of these buckets: it has changed them.
@@ -70,12 +70,12 @@ func (r *rows) forget(buckets ...string) {
 }
 
 // forgetRecipient is forget of all buckets of the subject's recipient.
-func (r *rows) forgetRecipient(s policy.Subject) {
+func (r *rows) forgetRecipient(s buckets.Subject) {
 	r.versions[maphash.Bytes(r.seed, s.Recipient[:])%bucketVersions].Add(1)
 }
 
 // version changes with forget of one of the subject's buckets, and with forgetRecipient.
-func (r *rows) version(s policy.Subject) uint64 {
+func (r *rows) version(s buckets.Subject) uint64 {
 	sum := r.versions[maphash.Bytes(r.seed, s.Recipient[:])%bucketVersions].Load()
 	for _, name := range countedBuckets(s) {
 		sum += r.versions[maphash.String(r.seed, name)%bucketVersions].Load()
@@ -85,7 +85,7 @@ func (r *rows) version(s policy.Subject) uint64 {
 
 // readRows reads a history from the database. remembered: one that was read at most rememberedFor ago will do, if this process has changed
 // nothing since; of several callers that need one, one reads it. Error: of the database.
-func (g *Gates) readRows(ctx context.Context, s policy.Subject, look gate.Look, remembered bool) (gate.History, error) {
+func (g *Gates) readRows(ctx context.Context, s buckets.Subject, look gate.Look, remembered bool) (gate.History, error) {
 	if !remembered {
 		asked := g.now()
 		h, err := g.db.Look(ctx, look)

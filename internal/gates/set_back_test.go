@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -59,7 +60,7 @@ var narrow = []quota.Rule{
 }
 
 // playSetBack plays a schedule and returns what was wrong; put changes the parts of the service.
-func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, vtest.Database) (gates.Limiter, vtest.Database)) string {
+func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, core.Database) (gates.Limiter, core.Database)) string {
 	x := &setBack{Rig: r, rand: rand.New(rand.NewPCG(seed, 12)), server: vtest.NewFakeRedis("process")}
 	r.Store = sqlitetest.Open(r.T, time.Now)
 	defer func() {
@@ -140,7 +141,7 @@ func (x *setBack) wait() (longest time.Duration) {
 	return longest
 }
 
-func asTheyAre(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return l, db }
+func asTheyAre(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return l, db }
 
 func TestEachGateIsEnoughAlone(t *testing.T) {
 	inBubbles(t, func(r *vtest.Rig) {
@@ -159,13 +160,13 @@ func inBubbles(t *testing.T, f func(*vtest.Rig)) {
 
 // Bugs of a rewrite, put back: one of 100 schedules finds each.
 func TestBugsOfARewriteAreFound(t *testing.T) {
-	for name, put := range map[string]func(gates.Limiter, vtest.Database) (gates.Limiter, vtest.Database){
-		"no rewrite":                   func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return recordsNothing{l}, db },
-		"it takes out what has no row": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return l, knowsAll{db} },
-		"no second read after a clock was set": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) {
+	for name, put := range map[string]func(gates.Limiter, core.Database) (gates.Limiter, core.Database){
+		"no rewrite":                   func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return recordsNothing{l}, db },
+		"it takes out what has no row": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return l, knowsAll{db} },
+		"no second read after a clock was set": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) {
 			return &steadyClock{Limiter: l}, db
 		},
-		"events without a row are untold": func(l gates.Limiter, db vtest.Database) (gates.Limiter, vtest.Database) { return showsNothing{l}, db },
+		"events without a row are untold": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return showsNothing{l}, db },
 	} {
 		inBubbles(t, func(r *vtest.Rig) {
 			for seed := range uint64(100) {
@@ -184,7 +185,7 @@ type recordsNothing struct{ gates.Limiter }
 func (recordsNothing) Record(context.Context, string, time.Duration, []quota.Event) error { return nil }
 
 // knowsAll is a database that calls each send written and refunded.
-type knowsAll struct{ vtest.Database }
+type knowsAll struct{ core.Database }
 
 func (l knowsAll) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
 	for _, id := range ids {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -53,7 +55,7 @@ const readRetries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is unavailable, the database and this
 // process answer. Error: of the database, or of a bad request.
-func (g *Gates) Peek(ctx context.Context, s policy.Subject) (told Told, err error) {
+func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Told, err error) {
 	for range readRetries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
 			break
@@ -62,7 +64,7 @@ func (g *Gates) Peek(ctx context.Context, s policy.Subject) (told Told, err erro
 	return told, err
 }
 
-func (g *Gates) peek(ctx context.Context, s policy.Subject) (Told, error) {
+func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Told, error) {
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
 	if errors.Is(err, errAway) {
@@ -78,7 +80,7 @@ func (g *Gates) peek(ctx context.Context, s policy.Subject) (Told, error) {
 
 // Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the limiter's bucket was wrong and has been
 // rewritten: repeat the Take. repeated: d is of the repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
-func (g *Gates) Refused(ctx context.Context, s policy.Subject, d quota.Decision, repeated bool) (Told, error) {
+func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Told, error) {
 	d = g.settleBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
 		return Told{Decision: d}, nil
@@ -95,7 +97,7 @@ func (g *Gates) Refused(ctx context.Context, s policy.Subject, d quota.Decision,
 
 // Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
 // Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
-func (g *Gates) Admitted(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
 	g.rows.forgetRecipient(s)
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
@@ -121,7 +123,7 @@ func (g *Gates) Admitted(ctx context.Context, s policy.Subject, taken quota.Deci
 
 // Overruled handles a send that the limiter admitted, so long ago, and the database refused: it refunds the send in the limiter, and returns
 // what may be told. giveBack: the limiter could not be changed, so the caller has to refund the send.
-func (g *Gates) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
+func (g *Gates) Overruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
 	begun store.Begun) (told Told, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
@@ -131,11 +133,11 @@ func (g *Gates) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, t
 		return told, true // the limiter may have counted the send before it became unavailable
 	}
 	told.At = taken.At // begun.Now is at most a second after the database's time
-	buckets := s.Buckets()
-	if err := g.Refund(ctx, string(id[:]), policy.CountedBuckets(buckets)...); err != nil {
+	all := s.Buckets()
+	if err := g.Refund(ctx, string(id[:]), buckets.Counted(all)...); err != nil {
 		return told, true
 	}
-	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
+	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: all}, g.shared.Peek, false)
 	if err != nil {
 		return told, false
 	}
@@ -154,7 +156,7 @@ func (g *Gates) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, t
 
 // tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, for which rows that were read less than
 // rememberedFor ago will do.
-func (g *Gates) tellFromRows(ctx context.Context, s policy.Subject, d quota.Decision, refused bool) (Told, error) {
+func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Told, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
 		return Told{Decision: d}, nil
@@ -187,7 +189,7 @@ func (g *Gates) tellFromRows(ctx context.Context, s policy.Subject, d quota.Deci
 }
 
 // WithHistory returns told with the database's rows. Error: of the database.
-func (g *Gates) WithHistory(ctx context.Context, s policy.Subject, told Told) (Told, error) {
+func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Told) (Told, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	decided := g.now()
@@ -200,7 +202,7 @@ func (g *Gates) WithHistory(ctx context.Context, s policy.Subject, told Told) (T
 }
 
 // lookOf returns what to read of a subject's recipient: nothing that no rule counts.
-func (g *Gates) lookOf(s policy.Subject) gate.Look {
+func (g *Gates) lookOf(s buckets.Subject) gate.Look {
 	look := gate.Look{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.Counting = window + Beyond + store.MaxClockSkew // on another clock a row may be younger
@@ -213,7 +215,7 @@ func (g *Gates) lookOf(s policy.Subject) gate.Look {
 
 // factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's clock at the instant of the Take, which was
 // so long ago.
-func (g *Gates) factsOfBegin(s policy.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
+func (g *Gates) factsOfBegin(s buckets.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
 	apart := taken.Sub(begun.At)
 	return facts{
 		rules: policy.ExplainedByDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
@@ -237,7 +239,7 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 // tell returns d with the states of the rules on the recipient that may be told at f.at, and rewrites the limiter's bucket if that says
 // something else. refused: d refuses a Take; if the database would admit it, the bucket is rewritten in any case. If the limiter fails
 // meanwhile, the stricter of both states is told. Errors: errClockSet, or of the database.
-func (g *Gates) tell(ctx context.Context, s policy.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
+func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
 	if f.moved && !slices.Contains(differ, quota.Recipient) {
@@ -264,7 +266,7 @@ func (g *Gates) tell(ctx context.Context, s policy.Subject, d quota.Decision, f 
 		states = quota.Evaluate(f.rules, f.events, f.at).Rules
 	}
 	if failed != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed)
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed, runbook.Redis.See())
 		states = stricter(states, d.Rules)
 	}
 	return Told{withStates(s, d, states), f.history}, nil
@@ -296,7 +298,7 @@ func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scop
 
 // knownOnly returns the events that only the limiter has, if d is a refusal and they were read less than rememberedFor ago. False: they were
 // not, or with them the database would admit what d refuses.
-func (g *Gates) knownOnly(s policy.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
+func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
 		return nil, false
 	}
@@ -321,7 +323,7 @@ func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.E
 }
 
 // withStates returns d with these states in place of those of the same rules, in the order of the policy's rules.
-func withStates(s policy.Subject, d quota.Decision, states []quota.State) quota.Decision {
+func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota.Decision {
 	if slices.EqualFunc(states, d.Rules, func(a, b quota.State) bool { return a.Name == b.Name }) {
 		d.Rules = states
 		return d

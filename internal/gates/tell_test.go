@@ -295,7 +295,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int64
-		count := func() { counts = append(counts, r.Svc.Rebuilder.Rebuilds()) }
+		count := func() { counts = append(counts, r.Svc.Gates.Rebuilds()) }
 		for range 3 {
 			r.QuotaAt(r.Svc)
 			r.SendTo(vtest.Ana)
@@ -351,7 +351,7 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 				r.Sleep(2 * time.Second)
 				r.QuotaAt(s)
 			}
-			if n := s.Rebuilder.Rebuilds(); n != 0 {
+			if n := s.Gates.Rebuilds(); n != 0 {
 				t.Errorf("%s is slow: %d rebuilds are counted", name, n)
 			}
 		})
@@ -537,18 +537,18 @@ func TestASendMeasuresTheClocks(t *testing.T) {
 		server.Step(time.Hour)
 		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
-		r.Want("how far the limiter is ahead", r.Svc.Rebuilder.ClocksApart(), time.Hour)
+		r.Want("how far the limiter is ahead", r.Svc.Gates.ClocksApart(), time.Hour)
 		r.FailStore(sqlitetest.Down, "Begin")
 		blind := r.Replica(r.MailServer)
 		r.WantError(vtest.Err(blind.Send(r.Context(), vtest.AskFor("bob@example.com"))), fault.Unavailable)
-		r.Want("without the database's clock", blind.Rebuilder.ClocksApart(), time.Duration(0))
+		r.Want("without the database's clock", blind.Gates.ClocksApart(), time.Duration(0))
 		r.MendStore()
 		s := r.ReplicaOn(&interrupted{DB: r.Store, afterBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
 		r.QuotaAt(s)
-		r.Want("after a look", s.Rebuilder.ClocksApart(), time.Hour)
+		r.Want("after a look", s.Gates.ClocksApart(), time.Hour)
 		r.Sleep(time.Minute)
 		r.AskAt(s, vtest.AskFor(vtest.Ana), true)
-		r.Want("after a slow answer", s.Rebuilder.ClocksApart(), time.Hour)
+		r.Want("after a slow answer", s.Gates.ClocksApart(), time.Hour)
 	})
 }
 
@@ -780,7 +780,7 @@ func TestHowOftenABucketIsRewritten(t *testing.T) {
 		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
 		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour, []quota.Event{{ID: string(id[:]), At: time.Now()}}))
 		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Look Events Record Take Begin")
-		r.Want("histories that the limiter lacked", w.Rebuilder.Rebuilds(), 1)
+		r.Want("histories that the limiter lacked", w.Gates.Rebuilds(), 1)
 	})
 }
 
@@ -904,7 +904,7 @@ func TestASlowDatabaseBringsNoRefundedPlaceBack(t *testing.T) {
 		r.Sleep(time.Minute)
 		slow.beforeBegin = func() { r.Sleep(3 * time.Second) }
 		for n := range 20_000 { // others meanwhile
-			r.NoError(s.Rebuilder.RefundLocal(r.Context(), fmt.Sprint(n), "other"))
+			r.NoError(s.Gates.RefundLocal(r.Context(), fmt.Sprint(n), "other"))
 		}
 		r.WantQuota("a send", r.AskAt(s, vtest.AskFor(vtest.Ana), true).Quota, "[0 3 8]", time.Minute)
 	})
@@ -960,7 +960,7 @@ func TestAComparisonWaitsForBothGates(t *testing.T) {
 		r.Want("a refusal took", ask(4*time.Second, false), 4*time.Second)
 		for _, stalls := range []string{"Events", "Record", "Refund"} {
 			r.EmptyLimiter()
-			r.NoError(r.Svc.Rebuilder.RefundLocal(r.Context(), stalls))
+			r.NoError(r.Svc.Gates.RefundLocal(r.Context(), stalls))
 			bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
 			r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: stalls, At: time.Now().Add(-time.Second)}}))
 			r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
@@ -983,7 +983,7 @@ func TestAComparisonWaitsForBothGates(t *testing.T) {
 func TestARefundedIDThatIsCountedAgainIsTold(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id := uuid.NewString()[:16]
-		r.NoError(r.Svc.Rebuilder.RefundLocal(r.Context(), id))
+		r.NoError(r.Svc.Gates.RefundLocal(r.Context(), id))
 		r.Sleep(time.Second)
 		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
 		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour, []quota.Event{{ID: id, At: time.Now()}}))
@@ -1030,7 +1030,7 @@ func TestRowsThatComeLate(t *testing.T) {
 		r.Sleep(time.Second - 600*time.Millisecond)
 		look(func() {
 			look(func() {})
-			r.NoError(w.Rebuilder.RefundLocal(r.Context(), "another", vtest.BucketsOf(w.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]))
+			r.NoError(w.Gates.RefundLocal(r.Context(), "another", vtest.BucketsOf(w.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]))
 		})
 		refuse("rows that changed meanwhile", "Take Look Look")
 	})

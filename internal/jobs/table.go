@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // Store are the database's methods for its jobs. Implementation: sqldb.DB.
@@ -34,7 +36,7 @@ type Maintenance struct {
 	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
-	Teller   policy.Teller
+	Teller   webhook.Teller
 	Logger   *slog.Logger
 
 	expired   int              // rows deleted since the last time that none was left
@@ -147,7 +149,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
 		l.alarmedAt = now
-		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err)
+		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err, runbook.Room.See())
 	}
 	return true, nil
 }
@@ -192,7 +194,7 @@ func (l *Maintenance) alarm(p store.PrefixPause) {
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)
 	}
-	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", args...)
+	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", append(args, runbook.TextMessages.See())...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}

@@ -93,7 +93,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 		r.Pump(0, 20)
 		r.Sleep(12 * time.Minute)
 		for n, watch := range []store.PrefixWatch{{Sends: 20, Exempt: []string{"+49151"}}, {}} {
-			r.Svc.Queue.Watch = watch
+			r.Svc.Outbox.Watch = watch
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60+n))), "sent")
 		}
 	})

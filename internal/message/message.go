@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sendcode/internal/brand"
 )
 
 // Notify says how much of a code may be read without opening the mail, for example on a locked screen.
@@ -36,10 +38,15 @@ type Data struct {
 	Accent     string // its colour on light, #rrggbb; empty: ours
 	DarkAccent string // and on dark
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // validity that is truly left, rounded down, at least 1
+	Minutes    int    // validity that is truly left, rounded down; 0: it is not told, see RemainingMinutes
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
+}
+
+// AppData returns the data on an app: its title, or else its name, how it shows itself, and the hash of its Android app.
+func AppData(name, title string, b brand.Brand, hash string) Data {
+	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
 
 // Request describes one message to render.

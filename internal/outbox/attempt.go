@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
+	"sendcode/internal/testrecipient"
 )
 
 // Reasons of a send that failed or is unknown, as rows, responses and the console show them.
@@ -91,8 +92,8 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 		failed.Reason = ReasonExpired
 		return failed, true
 	}
-	_, test := set.TestRecipient(o.Vault, v, now)
-	return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, test
+	_, test := set.TestRecipients.Of(o.Vault, v, now)
+	return store.Outcome{Status: store.Sent, Provider: testrecipient.Provider}, test
 }
 
 // stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose, or prefix for its class, is paused.

@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -21,14 +22,15 @@ type transmit func(context.Context) (delivery.Receipt, error)
 
 // composeFailure logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
-	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err)
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err, runbook.SendsFail.See())
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
-// compose decrypts the recipient and the code of a row, checks block lists and number rules again, since the configuration may have
+// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and number rules again, since the configuration may have
 // changed, and renders the message. It returns the function that sends it, or nil and the outcome if it must not or cannot be sent.
 func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
+	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
@@ -39,21 +41,23 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
-	digits, err := o.Vault.DeriveCode(v)
+	code, timed, err := o.Vault.Code(w)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: set.AppData(v.App),
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: message.AppData(v.App, app.Title, app.Brand, app.Hash),
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
-	request.Data.Code, request.Data.Minutes = digits, message.RemainingMinutes(left)
+	if request.Data.Code = code; timed {
+		request.Data.Minutes = message.RemainingMinutes(left)
+	}
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)
 	}
-	return o.composeMail(w, to, request, cmp.Or(set.Apps[v.App].Sender, o.MailFrom))
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom))
 }
 
 // recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry them.

@@ -31,7 +31,7 @@ func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtes
 		s.Purposes["login"] = login
 	}, func(r *vtest.Rig) {
 		r.MailServer.Each = each
-		r.Svc.Queue.Capacity = room
+		r.Svc.Outbox.Capacity = room
 		r.Start()
 		test(r)
 	})
@@ -74,7 +74,7 @@ func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {
 		for k := range lates {
 			for range 8 { // until there is room, and some wait
 				r.Sleep(100 * time.Millisecond)
-				if held, _ := r.Svc.Queue.Held(recipient.Email); held > memory {
+				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > memory {
 					t.Fatalf("%d held in memory", held)
 				}
 			}
@@ -89,7 +89,7 @@ func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {
 		for _, id := range ids {
 			r.Want("in the end", r.Get(id).Send.Status, "sent")
 		}
-		held, behind := r.Svc.Queue.Held(recipient.Email)
+		held, behind := r.Svc.Outbox.Held(recipient.Email)
 		r.WantLine("in the end", "0 held, behind: false", held, "held, behind:", behind)
 	})
 }
@@ -209,7 +209,7 @@ func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 				c.hang(r)
-				r.Svc.Queue.Capacity = memory
+				r.Svc.Outbox.Capacity = memory
 				r.Start()
 				for n := range memory + 100 {
 					r.NoError(r.SendError(c.hanging(n)))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
@@ -15,7 +15,7 @@ import (
 func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s := newIdle(t)
 	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}
-	want := fmt.Sprintf("failure %s %s", policy.FailuresBucket("shop", recipient.Email, send.Recipient), send.ID[:])
+	want := fmt.Sprintf("failure %s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
 	s.recordFailure(send)
 	s.wants("at once", want)
 	s.gone = true

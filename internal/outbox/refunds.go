@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -17,11 +18,11 @@ import (
 // recordFailure counts a send whose address takes no messages in the limiter's bucket of failures: now, or after the limiter is back.
 func (o *Outbox) recordFailure(s store.Send) {
 	p := pendingSync{
-		id: string(s.ID[:]), buckets: []string{policy.FailuresBucket(s.App, s.Channel, s.Recipient)},
+		id: string(s.ID[:]), buckets: []string{buckets.Failures(s.App, s.Channel, s.Recipient)},
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
 	if err := o.applySync(context.Background(), p); err != nil {
-		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err)
+		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err, runbook.Redis.See())
 		o.enqueueSync(p)
 	}
 }
@@ -61,7 +62,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	o.mu.Unlock()
 	if err != nil {
 		if !known {
-			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err)
+			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err, runbook.Redis.See())
 		}
 		return err
 	}
@@ -69,11 +70,11 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 }
 
 // recipientBuckets returns a recipient's buckets under each policy that the purpose has had.
-func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (buckets []string) {
+func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose string, h recipient.Hash) (all []string) {
 	for _, name := range o.Policy.Get().CurrentAndFormerPolicies(purpose) {
-		buckets = append(buckets, policy.RecipientBucket(app, ch, name, h))
+		all = append(all, buckets.Recipient(app, ch, name, h))
 	}
-	return buckets
+	return all
 }
 
 // pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the database admitted alone, or a
@@ -99,24 +100,24 @@ const (
 
 // RefundLater refunds an event without a row, such as a send that was not written or a right check: in this process at once, in the limiter
 // in the background. It retries for refundFor. If maxSyncs changes wait already, the refund is dropped.
-func (o *Outbox) RefundLater(id string, buckets map[quota.Scope]string) {
-	counted := policy.CountedBuckets(buckets)
+func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
+	counted := buckets.Counted(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
-		o.Logger.Warn("could not refund event in this process", "error", err)
+		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
 	}
 	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
-func (o *Outbox) RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
-	if err := o.Limiter.Refund(ctx, id, policy.CountedBuckets(buckets)...); err != nil {
-		o.RefundLater(id, buckets)
+func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]string) {
+	if err := o.Limiter.Refund(ctx, id, buckets.Counted(in)...); err != nil {
+		o.RefundLater(id, in)
 	}
 }
 
 // RecordLater queues a send that the database admitted alone: it is recorded in the limiter when that is back.
-func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
-	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
+func (o *Outbox) RecordLater(s buckets.Subject, id string, at time.Time) {
+	bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
 }
 
@@ -124,7 +125,7 @@ func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
 // send may have died before it recorded the send in the limiter. It does nothing if the purpose is no longer configured.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
-		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
+		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
@@ -165,7 +166,7 @@ func place(name string) map[quota.Scope]string { return map[quota.Scope]string{q
 
 // sent is a send of the recipient that the database let in alone.
 func (r *idle) sent(h byte, id string) (bucket string) {
-	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
+	s := buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login}
 	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
 	return s.Buckets()[quota.Recipient]
 }
@@ -225,7 +226,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	servertest.Same(t, "limit after a failure", r.db.limit, 1)
 	var told []string
 	for _, due := range r.db.due {
-		s := policy.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
+		s := buckets.Subject{App: due.App, Channel: due.Channel, Recipient: due.Recipient, Purpose: login}
 		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), s.Buckets()[quota.Recipient]))
 	}
 	r.asked("back", []string{"RefundsDue", "Refunded 1", "Refunded 2"}, told...)
@@ -351,7 +352,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
-	s.ReconcileLater(id, place(policy.RecipientBucket("shop", recipient.Email, login.Policy.Name, recipient.Hash{})))
+	s.ReconcileLater(id, place(buckets.Recipient("shop", recipient.Email, login.Policy.Name, recipient.Hash{})))
 	s.ReconcileLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
 	s.reconcile(t.Context())
 	s.asked("there", []string{"Ping", "SendsByID 2"}, fmt.Sprintf("local %s [another]", id[:]))

@@ -81,11 +81,11 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 				r.Sleep(time.Minute) // its rule
 				r.MailServer.Each = each
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
-				r.Svc.Queue.Capacity = c.room
+				r.Svc.Outbox.Capacity = c.room
 				r.Start()
 				askAsStrangers(r, 0, n)
 				synctest.Wait()
-				if held, _ := r.Svc.Queue.Held(recipient.Email); held > c.room/2 {
+				if held, _ := r.Svc.Outbox.Held(recipient.Email); held > c.room/2 {
 					t.Errorf("memory holds %d mails of strangers, and has room for %d", held, c.room)
 				}
 				r.Sleep(each + each/2) // in the middle of attempts

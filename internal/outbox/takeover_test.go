@@ -91,7 +91,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
 		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return quota.ErrUnavailable })
-		r.Svc.Queue.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"}) // repeated at each tick
+		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"}) // repeated at each tick
 		r.Sleep(9 * time.Minute)
 		r.Want("the attempt", r.Get(a.View.ID).Send.Attempt, 1)
 		close(release)
@@ -146,10 +146,10 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		r.SendMany(0, n) // of a process that does not run
 		r.Sleep(9 * time.Second)
 		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
-		r.Svc.Queue.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
+		r.Svc.Outbox.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
 		r.Start()
 		synctest.Wait()
-		held, _ := r.Svc.Queue.Held(recipient.Email)
+		held, _ := r.Svc.Outbox.Held(recipient.Email)
 		r.Want("held", held, n)
 		close(release)
 	})

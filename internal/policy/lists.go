@@ -5,20 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
-
-// TestRecipient is a recipient with a configured code, to which nothing is sent, for app store reviewers and automated tests. No rule
-// refuses it; attempts and the record of sends apply to it as to any other.
-type TestRecipient struct {
-	Code    string
-	Expires time.Time // from then on it is an ordinary recipient
-}
-
-// TestProvider is the provider that the database shows for sends to test recipients.
-const TestProvider = "test"
 
 // Blocks are recipients that get no codes.
 type Blocks struct {
@@ -139,20 +128,4 @@ func withSince(before, after []Pause, now time.Time) []Pause {
 		}
 	}
 	return after
-}
-
-// TestRecipient returns the test recipient of a verification, unless it has expired. Another spelling of its mailbox is not a test
-// recipient: else the configured code would prove that spelling too.
-func (s Set) TestRecipient(k keys.Vault, v store.Verification, now time.Time) (TestRecipient, bool) {
-	if !s.IsTest(v.Recipient, now) {
-		return TestRecipient{}, false
-	}
-	address, err := k.AddressHashOf(v)
-	return s.TestRecipients[v.Recipient], err == nil && address == v.Recipient
-}
-
-// IsTest reports whether an address, as spelled, is a test recipient.
-func (s Set) IsTest(address recipient.Hash, now time.Time) bool {
-	t, ok := s.TestRecipients[address]
-	return ok && now.Before(t.Expires)
 }

@@ -1,12 +1,11 @@
 // Package policy has the settings that can change while the service runs: purposes with their rules, the lists of recipients that get no
 // codes, pauses, bounds of failed checks, retention. Set is one snapshot; InForce holds the current one.
 //
-// It only describes: package quota evaluates the rules, packages gates and store count events. Packages verification, outbox, jobs and
-// support read it.
+// It only describes: package buckets says what a request is counted by, package quota evaluates the rules, packages gates and store count
+// events. Packages verification, outbox, jobs and support read it.
 package policy
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
-	"sendcode/internal/webhook"
+	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 )
 
@@ -59,10 +58,10 @@ type Set struct {
 	BreakerReserve int
 	// Reports says on which channels providers report what becomes of messages.
 	Reports map[recipient.Channel]bool
-	// TestRecipients have a configured code; by the hash of the address as spelled.
-	TestRecipients map[recipient.Hash]TestRecipient
+	// TestRecipients have a configured code, and nothing is sent to them.
+	TestRecipients testrecipient.Codes
 	// Subscriptions are the events that each app receives, by app.
-	Subscriptions webhook.Subscriptions
+	Subscriptions Subscriptions
 
 	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends
 }
@@ -87,13 +86,17 @@ type App struct {
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
 
-// AppData returns the data on an app for message templates.
-func (s Set) AppData(app string) message.Data {
-	a := s.Apps[app]
-	return message.Data{
-		App: cmp.Or(a.Title, app), Home: a.Brand.Home, Accent: a.Brand.Light.Accent, DarkAccent: a.Brand.Dark.Accent,
-		Hash: a.Hash,
+// Subscriptions are the types of events that each app receives, by app.
+type Subscriptions map[string][]string
+
+// To returns the apps that receive events of a type.
+func (s Subscriptions) To(event string) (apps []string) {
+	for app, events := range s {
+		if slices.Contains(events, event) {
+			apps = append(apps, app)
+		}
 	}
+	return apps
 }
 
 // HasApp reports whether there is an app of that name.

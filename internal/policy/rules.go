@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -206,11 +205,6 @@ const Spellings quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
-
-// SpellingsBucket returns the bucket of the rule on spellings for a mailbox.
-func SpellingsBucket(app string, mailbox recipient.Hash) string {
-	return bucket(app, recipient.Email, "", Spellings, mailbox.String())
-}
 
 // WithoutSpellings returns a decision, with a list of rules of its own, without the rule on spellings unless that refuses.
 func WithoutSpellings(d quota.Decision) quota.Decision {

@@ -120,7 +120,7 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	if err != nil { // its key left the ring
 		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}
-	_, test := s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
+	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 	return Redeemed{
 		ID: v.ID, Channel: v.Channel, To: to.Address(), Recipient: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
 		ApprovedAt: v.ApprovedAt, Test: test,

@@ -20,14 +20,12 @@ type redeeming struct {
 
 func inRedemption(t *testing.T, test func(r *redeeming)) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.Svc.Prover = proof.New(r.Settings.Vault.Ring)
 		a := r.SendTo(vtest.Ana)
 		c := r.Check(a.View.ID, r.Code(0))
 		if !c.Valid || c.Proof == "" {
 			t.Fatalf("%+v", c)
 		}
-		p := proof.New(r.Settings.Vault.Ring)
-		test(&redeeming{r, &redemption.Service{Store: r.Store, Proofs: p, Vault: r.Settings.Vault, Policy: r.Svc.Policy, Now: time.Now}, c})
+		test(&redeeming{r, r.Svc.Proofs, c})
 	})
 }
 

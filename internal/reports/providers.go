@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 )
 
 // Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider
@@ -54,7 +55,7 @@ type Providers struct {
 	Store  EventStore
 	Policy *policy.InForce
 	Vault  keys.Vault
-	Teller policy.Teller
+	Teller webhook.Teller
 	Logger *slog.Logger
 }
 

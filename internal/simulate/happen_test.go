@@ -315,7 +315,7 @@ func (w *world) putInForce(change int, e Event, alone bool) {
 	}
 	for _, r := range all {
 		time.Sleep(time.Duration(e.N) * 700 * time.Millisecond)
-		r.Change(w.policySet(number))
+		r.Policy.Change(w.policySet(number))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/fault"
 	"sendcode/internal/simulate"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
-	"sendcode/internal/verification/verificationtest"
 )
 
 // Bugs that were found by attacks and are mended: put back, one of 300 worlds finds each. Seeds of before the first that does are left out.
@@ -52,7 +52,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 }
 
 // tellsNoHistory is a database that tells nothing of what it counts.
-type tellsNoHistory struct{ verificationtest.Database }
+type tellsNoHistory struct{ core.Database }
 
 func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	b, err := l.Database.Begin(ctx, in)
@@ -69,7 +69,7 @@ func (l tellsNoHistory) Look(ctx context.Context, look gate.Look) (gate.History,
 }
 
 // oneClock is a database that takes the limiter's instants for its own.
-type oneClock struct{ verificationtest.Database }
+type oneClock struct{ core.Database }
 
 func (l oneClock) Look(ctx context.Context, look gate.Look) (gate.History, error) {
 	h, err := l.Database.Look(ctx, look)
@@ -80,7 +80,7 @@ func (l oneClock) Look(ctx context.Context, look gate.Look) (gate.History, error
 }
 
 // oneKind is a database in which every verification is of a back end.
-type oneKind struct{ verificationtest.Database }
+type oneKind struct{ core.Database }
 
 func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	in.Verification.Class = store.SecretKey
@@ -88,7 +88,7 @@ func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error
 }
 
 // neverSettles is a database that never says which sends it has written.
-type neverSettles struct{ verificationtest.Database }
+type neverSettles struct{ core.Database }
 
 func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
 

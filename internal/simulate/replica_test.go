@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/code"
-	"sendcode/internal/jobs"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
+	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
@@ -30,8 +31,8 @@ import (
 
 // Replica is one process of the service.
 type Replica struct {
-	*verificationtest.Process
-	Parts verificationtest.Parts // what it is made of, for Options.Break
+	*core.Core
+	Parts core.Parts // what it is made of, for Options.Break
 
 	world   *world
 	index   int
@@ -131,36 +132,34 @@ func (w *world) start(index, life int) *Replica {
 		defer mu.Unlock()
 		return time.Duration(waits.Int64N(int64(d)))
 	}
-	r.Parts = verificationtest.Parts{
-		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
+	r.Parts = core.Parts{
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now,
+		Random: random, Transport: receiver{r}, Observer: &verificationtest.Observed{},
 	}
-	hooks := webhook.New(webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
-		webhook.Parts{DB: r.db, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
-	r.Parts.Notify = hooks.Wake
 	if w.options.Break != nil {
 		w.options.Break(r)
 	}
-	tick := w.tick()
-	settings := verificationtest.Settings{
-		Set:   w.policySet(w.policies[len(w.policies)-1].number),
-		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+	tick, hookTick := w.tick(), w.tick()+oddly(waits)
+	settings := core.Settings{
+		Policy:   w.policySet(w.policies[len(w.policies)-1].number),
+		Outbox:   outbox.Config{MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example"},
+		Vault:    keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
+		Tick:     10 * tick,
 	}
 	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {
 		settings.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
 	}
 	r.vault = settings.Vault
-	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
-	r.Process = verificationtest.New(settings, r.Parts)
+	settings.Outbox.Tick, settings.Outbox.Lease = tick+oddly(waits), 2*tick+oddly(waits)
+	r.Core = core.New(settings, r.Parts)
+	r.Hooks.Tick = hookTick
 	e := server.New(server.Config{Logger: logger})
-	api.New(r.Process.Service, apiKeys()).Register(e)
+	api.New(r.Codes, apiKeys()).Register(e)
 	r.http = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	var work sync.WaitGroup
-	work.Go(func() { r.Queue.Run(ctx) })
-	work.Go(func() { jobs.Run(ctx, r.Table, 10*tick, logger) })
-	work.Go(func() { hooks.Run(ctx) })
-	go func() { defer close(r.stopped); work.Wait() }()
+	go func() { defer close(r.stopped); r.Run(ctx) }()
 	return r
 }
 
@@ -212,11 +211,6 @@ func (r *Replica) nextCommit(method string) Kind {
 	}
 	return ""
 }
-
-type unheard struct{}
-
-// Attempted implements webhook.observer.
-func (unheard) Attempted(string, string, time.Duration) {}
 
 // serve answers a request, unless the replica dies before; then nil.
 func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {

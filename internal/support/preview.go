@@ -50,7 +50,8 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 		return nil, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
-	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles, Data: set.AppData(app)}
+	shown := set.Apps[app]
+	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles, Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))], message.RemainingMinutes(p.TTL)
 	request.Data.Support = sampleReference
 	all, err := d.sampleMails(request)

@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -76,7 +77,7 @@ type Parts struct {
 	Vault    keys.Vault
 	Mails    Mails
 	Texts    Texts // nil: there are no text messages
-	Teller   policy.Teller
+	Teller   webhook.Teller
 	Now      func() time.Time
 	Logger   *slog.Logger
 }

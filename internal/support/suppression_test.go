@@ -141,7 +141,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
 		dead := r.Replica(&vtest.MailServer{}) // its workers never run: there are none
-		dead.Queue.Capacity = 0                // what it lets in goes back to the database at once
+		dead.Outbox.Capacity = 0               // what it lets in goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
 		r.WantLine("the send", "failed suppressed 2", r.Status(a), r.Get(a.View.ID).Send.Attempt)

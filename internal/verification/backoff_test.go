@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
@@ -258,11 +259,11 @@ func TestWhatAFailureSays(t *testing.T) {
 				r.NoError(err)
 				return d.Rules[0].Used
 			}
-			r.WantLine(name, c.want, row.Reason, count(quota.Failures, policy.FailuresBucket("shop", v.Channel, v.Recipient)),
-				count(quota.Backoff, policy.BackoffBucket("shop", v.Channel, v.Recipient, store.SecretKey)))
+			r.WantLine(name, c.want, row.Reason, count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
+				count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKey)))
 			rows := 0
 			r.NoError(r.Store.AllRejected(r.Context(), 24*time.Hour, func(store.CountedSend) error { rows++; return nil }))
-			r.Want(name+": in the database", rows, count(quota.Failures, policy.FailuresBucket("shop", v.Channel, v.Recipient)))
+			r.Want(name+": in the database", rows, count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
@@ -271,7 +272,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-			quota.Backoff: policy.BackoffBucket("shop", "email", r.Person().Recipient, store.SecretKey)}})
+			quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKey)}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }

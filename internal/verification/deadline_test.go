@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -15,7 +16,7 @@ import (
 
 // late is a database that answers each write of a send after a time, or when the caller's time is over.
 type late struct {
-	vtest.Database
+	core.Database
 	claim, begin, release time.Duration
 	uncertain             bool // a Begin that is cut off may have been committed
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
@@ -151,10 +152,10 @@ func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
 			checks := r.Svc.Terms().Checks
-			buckets := policy.CheckBuckets("shop", vtest.BackEnd.IP, "email")
-			buckets[quota.App] = policy.AppChecksBucket("shop", "email")
+			in := buckets.Checks("shop", vtest.BackEnd.IP, "email")
+			in[quota.App] = buckets.AppChecks("shop", "email")
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
-				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: buckets,
+				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: in,
 			})
 			r.NoError(err)
 			r.WantLine("of the network and of the app", vtest.Line(d.Rules[0].Used, d.Rules[0].Used), d.Rules[1].Used, d.Rules[2].Used)

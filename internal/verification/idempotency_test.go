@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/store"
@@ -124,7 +125,7 @@ func TestCrashesWithAKey(t *testing.T) {
 		if c.refunds {
 			ended, stop := context.WithCancel(r.Context())
 			stop()
-			dead.Queue.Run(ended)
+			dead.Outbox.Run(ended)
 		}
 		if c.fault != sqlitetest.Lost {
 			r.WantError(r.SendError(keyed), verification.ErrBusy)
@@ -143,7 +144,7 @@ func TestCrashesWithAKey(t *testing.T) {
 
 // sleeper is a database that a process reaches only once it wakes, whatever became of the caller meanwhile.
 type sleeper struct {
-	vtest.Database
+	core.Database
 	wake <-chan struct{}
 }
 

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/quota"
 )
 
@@ -36,13 +38,13 @@ type Sends struct {
 
 // redact is RedactQuota, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
 // replaces; none: it names none. If the database does not answer, a browser is told what one without a verification is told.
-func (s *Service) redact(ctx context.Context, of policy.Subject, told gates.Told, c Caller, state State, chain []string) quota.Decision {
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State, chain []string) quota.Decision {
 	var sends Sends
 	if c.Kind != Secret && len(chain) > 0 {
 		if told.History == nil {
 			var err error
 			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
-				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
+				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err, runbook.DatabaseAway.See())
 				state = ""
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
 	"sendcode/internal/refusals"
@@ -190,7 +191,7 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
+				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", r.Person().Recipient)},
 			})
 			r.NoError(err)
 			r.Want("within "+window.String(), d.Rules[0].Used, n)

@@ -165,7 +165,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 			woken++
 			r.WantEvents(append([]string{"send.sent"}, []string{"verification.approved"}[:woken-1]...)...)
 		}
-		r.Svc.Notify, r.Svc.Queue.Notify = woke, woke
+		r.Svc.Notify, r.Svc.Outbox.Notify = woke, woke
 		r.Start()
 		a := r.SendTo(vtest.Ana)
 		r.Check(a.View.ID, r.Code(0))

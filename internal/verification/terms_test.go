@@ -162,7 +162,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 				for i := range 25 {
 					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
 					if i%10 == 0 {
-						r.Svc.Rebuilder.Rebuild(r.Context(), "process")
+						r.Svc.Gates.Rebuild(r.Context(), "process")
 					}
 					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != a.Policy.Rules[0].Limit {

@@ -4,6 +4,9 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
+// Its files, by what they are about: ask.go and asked.go read a request; send.go, idempotency.go, lockouts.go, overload.go and intent.go
+// decide it; view.go and redact.go say what a caller may be told; check.go and check_bounds.go compare codes.
+//
 // After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
 // of administrators.
 package verification
@@ -18,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/admission"
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/keys"
@@ -26,6 +30,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 )
 
@@ -50,7 +55,7 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
-	RecordLater(s policy.Subject, id string, at time.Time)                    // records in the limiter a send that the database admitted alone
+	RecordLater(s buckets.Subject, id string, at time.Time)                   // records in the limiter a send that the database admitted alone
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the database has no row of it
 }
 
@@ -117,8 +122,8 @@ func New(p Parts) *Service {
 	return &Service{Parts: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
-func (s *Service) teller() policy.Teller {
-	return policy.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
+func (s *Service) teller() webhook.Teller {
+	return webhook.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
 // Kind says how a caller is authenticated, and so what it may see.
@@ -144,7 +149,7 @@ func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
 	}
-	return policy.NetworkPrefix(c.IP)
+	return buckets.NetworkPrefix(c.IP)
 }
 
 // class returns the caller's class without a known browser's token.
@@ -162,6 +167,8 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent again here.
+	ErrCallerChecks = errors.New("verification: the code is the caller's")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )

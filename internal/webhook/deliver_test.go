@@ -230,7 +230,7 @@ func TestChange(t *testing.T) {
 
 // forgetful is a database that is asked to forget alone: n old events in each step, and the rest of a step given up.
 type forgetful struct {
-	database
+	Database
 	steps []int
 }
 

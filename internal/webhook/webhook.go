@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// database is the outbox of events. Implementation: sqldb.DB.
-type database interface {
+// Database is the outbox of events. Implementation: sqldb.DB.
+type Database interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) ([]store.AppEvent, time.Time, error)
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
@@ -45,8 +45,8 @@ const (
 	GivenUp   = "given_up"
 )
 
-// observer counts attempts, for metrics. It must not block.
-type observer interface {
+// Observer counts attempts, for metrics. It must not block.
+type Observer interface {
 	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is also called, with an empty app, for
 	// each event that was given up because no process tried to deliver it any more.
 	Attempted(app, outcome string, age time.Duration)
@@ -54,9 +54,9 @@ type observer interface {
 
 // Parts are what a Deliverer works with.
 type Parts struct {
-	DB       database
+	DB       Database
 	Logger   *slog.Logger
-	Observer observer
+	Observer Observer
 	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the database's clock
 	Tick     time.Duration                     // between two looks for what is due; 0: one second
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/app"
+	"sendcode/internal/buckets"
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
 	address "sendcode/internal/recipient"
@@ -58,7 +59,7 @@ func (b *rig) openLimiter() *limiterAlone {
 func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n := l.taken.Add(1)
-		s := policy.Subject{App: "default", Channel: address.Email, Purpose: l.purpose}
+		s := buckets.Subject{App: "default", Channel: address.Email, Purpose: l.purpose}
 		binary.BigEndian.PutUint64(s.Recipient[:], uint64(n))
 		if class == store.SecretKey {
 			s.Purpose = l.set.ForBackEnd(s.Purpose, s.App, class, netip.Addr{})
@@ -72,7 +73,7 @@ func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 			observed := l.checks
 			observed.Observe = true
 			r.Rules, r.Buckets = append(slices.Clip(r.Rules), observed), maps.Clone(r.Buckets)
-			r.Buckets[quota.FailedChecks] = policy.AppChecksBucket(s.App, s.Channel)
+			r.Buckets[quota.FailedChecks] = buckets.AppChecks(s.App, s.Channel)
 		}
 		d, err := l.Take(ctx, r)
 		if err == nil && !d.Admitted {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/policy"
+	"sendcode/internal/buckets"
 	"sendcode/internal/server"
 	"sendcode/quota"
 )
@@ -119,8 +119,8 @@ func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope
 
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
-		quota.IP:      bucket(what, quota.IP, cmp.Or(policy.ClientPrefix(address), "none")),
-		quota.Network: bucket(what, quota.Network, cmp.Or(policy.NetworkPrefix(address), "none")),
+		quota.IP:      bucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
+		quota.Network: bucket(what, quota.Network, cmp.Or(buckets.NetworkPrefix(address), "none")),
 	}
 }
 
@@ -132,5 +132,5 @@ func attemptsLeft(d quota.Decision) int {
 
 // clientPrefix returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
 func clientPrefix(c echo.Context) string {
-	return cmp.Or(policy.ClientPrefix(server.ClientIP(c)), "none")
+	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

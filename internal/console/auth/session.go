@@ -13,8 +13,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
-	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -204,7 +205,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	}
 	p, err := parsePassword("", known.Password)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err)
+		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err, runbook.Console.See())
 		return holder{}, nil
 	}
 	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
@@ -221,7 +222,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	}
 	ctx := c.Request().Context()
 	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, who.sessionBinding(key)
-	s.Network, s.Browser = policy.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
+	s.Network, s.Browser = buckets.NetworkPrefix(server.ClientIP(c)), browserOf(c.Request().UserAgent())
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}

@@ -57,11 +57,17 @@ var codeStates = map[verification.State]store.CodeState{
 
 // CodeStateOf returns what became of a code by now, on the database's clock.
 func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
+	if v.CallerChecks && v.CanceledAt.IsZero() {
+		return store.CodeOfCaller
+	}
 	return codeStates[verification.StateOf(v, now)]
 }
 
 // CodeEndedAt returns when a code came to its end; zero while it can be entered, and if the database does not know.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
+	if v.CallerChecks {
+		return v.CanceledAt
+	}
 	return map[verification.State]time.Time{
 		verification.Approved: v.ApprovedAt, verification.Canceled: v.CanceledAt, verification.Expired: v.ExpiresAt,
 		verification.MaxAttemptsReached: lastWrongCheck(v),

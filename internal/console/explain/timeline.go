@@ -176,6 +176,9 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 			texts.Plain("network", known(w, "line.from", check.Network)))
 		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
 	}
+	if CodeStateOf(v, now) == store.CodeOfCaller {
+		return all
+	}
 	switch verification.StateOf(v, now) {
 	case verification.Approved:
 		return append(all, line(v.ApprovedAt, Good, "line.approved"))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/limits"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -128,7 +129,7 @@ func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
 }
 
 // Finished implements outbox.Observer.
-func (o *Observed) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+func (o *Observed) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
 
 // Checked implements verification.Observer.
 func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
@@ -138,3 +139,9 @@ func (o *Observed) CheckBound(_ recipient.Channel, _, rule string) { o.count("bo
 
 // PrefixPaused implements jobs.Observer.
 func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }
+
+// Attempted implements webhook.Observer.
+func (o *Observed) Attempted(string, string, time.Duration) {}
+
+// LimitAnswered implements core.Observer.
+func (o *Observed) LimitAnswered(string, limits.Operation, string) {}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/code"
 	"sendcode/internal/code/codetest"
 	"sendcode/internal/keys"
@@ -25,6 +26,7 @@ import (
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/testrecipient"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -138,11 +140,11 @@ func NewRig(t *testing.T, change func(*Settings)) *Rig {
 func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
 
 // ReplicaOn returns another process over the same limiter.
-func (r *Rig) ReplicaOn(db Database, sender outbox.Sender, c outbox.Carrier) *Service {
+func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
 	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	r.NoError(err)
 	limiter := NewLimiter(r.Limiter, nil)
-	return &Service{Limiter: limiter, Process: New(r.Settings, Parts{
+	return &Service{Limiter: limiter, Process: New(r.Settings, core.Parts{
 		Limiter: limiter, DB: db, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
 		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})}
@@ -212,7 +214,7 @@ func AlsoRules(rules ...quota.Rule) func(*Settings) {
 // TestRecipient makes a mail address a test recipient for an hour.
 func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	return func(s *Settings) {
-		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
+		s.TestRecipients = testrecipient.Codes{
 			s.Vault.AddressHash(ParseEmail(t, address)): {Code: code, Expires: time.Now().Add(time.Hour)},
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -139,7 +140,7 @@ func (r *Rig) SendID(to string) uuid.UUID {
 
 // Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail server waits until release is called, and
 // then answers; nil: it accepts.
-func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer, dead *MailServer, release func()) {
+func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer, release func()) {
 	r.Helper()
 	released := make(chan struct{})
 	dead = &MailServer{}
@@ -150,7 +151,7 @@ func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer,
 		}
 		return answer(ctx)
 	})
-	a = r.AskAt(r.Replica(dead), AskFor(Ana), true)
+	a = r.AskAt(r.Replica(dead), AskFor(Ana, options...), true)
 	return a, dead, func() { close(released); synctest.Wait() }
 }
 
@@ -277,7 +278,7 @@ func (r *Rig) CountedFailures() quota.State {
 	h, _ := r.Svc.Desk.Hash("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{
 		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
-		Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", h)},
+		Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", h)},
 	})
 	r.NoError(err)
 	return d.Rules[0]
@@ -285,5 +286,5 @@ func (r *Rig) CountedFailures() quota.State {
 
 // BucketsOf are the buckets that a back end's mail to a recipient counts in.
 func BucketsOf(p policy.Purpose, h recipient.Hash) map[quota.Scope]string {
-	return policy.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
+	return buckets.Subject{App: "shop", IP: BackEnd.IP, Channel: recipient.Email, Recipient: h, Purpose: p}.Buckets()
 }

@@ -1,9 +1,12 @@
-package policy
+// Package buckets names the buckets in which the events of a request are counted: by its recipient, network, app and what else the rules
+// of its policy count by. The limiter has them by these names; what counts the same sends in the database is Subject.InDatabase.
+package buckets
 
 import (
 	"net/netip"
 
 	"sendcode/internal/keys"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -15,29 +18,34 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// RecipientBucket returns the bucket of a recipient's sends under one policy.
-func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
+// Recipient returns the bucket of a recipient's sends under one policy.
+func Recipient(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
 	return bucket(app, ch, policy, quota.Recipient, h.String())
 }
 
-// FailuresBucket returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
-func FailuresBucket(app string, ch recipient.Channel, h recipient.Hash) string {
+// Failures returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
+func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// BackoffBucket returns the bucket of BackoffRule: a recipient's sends by callers of a class, under all policies.
-func BackoffBucket(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
+// Backoff returns the bucket of policy.BackoffRule: a recipient's sends by callers of a class, under all policies.
+func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
 	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
 }
 
-// AppChecksBucket returns the bucket of an app's failed checks.
-func AppChecksBucket(app string, ch recipient.Channel) string {
+// Spellings returns the bucket of the rule on spellings for a mailbox.
+func Spellings(app string, mailbox recipient.Hash) string {
+	return bucket(app, recipient.Email, "", policy.Spellings, mailbox.String())
+}
+
+// AppChecks returns the bucket of an app's failed checks.
+func AppChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// CheckBuckets returns the buckets of networks in which a failed check is counted; none without a client address, since a back end's own
+// Checks returns the buckets of networks in which a failed check is counted; none without a client address, since a back end's own
 // would stand for all its users.
-func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
+func Checks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
 		if subject != "" {
@@ -69,7 +77,7 @@ type Subject struct {
 	Channel   recipient.Channel
 	Recipient recipient.Hash
 	Area      Area
-	Purpose   Purpose
+	Purpose   policy.Purpose
 	Class     store.Class // of the request
 }
 
@@ -79,7 +87,7 @@ func (s Subject) DatabaseBucket() store.Bucket {
 }
 
 // Failures returns the bucket of the recipient's failed sends.
-func (s Subject) Failures() string { return FailuresBucket(s.App, s.Channel, s.Recipient) }
+func (s Subject) Failures() string { return Failures(s.App, s.Channel, s.Recipient) }
 
 // Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the subject has no value for it, such as an
 // unknown client address or country: then a Take fails, and a peek leaves its rules out.
@@ -106,15 +114,15 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Failures:
 		return s.Failures()
 	case quota.Backoff:
-		return BackoffBucket(s.App, s.Channel, s.Recipient, s.Class)
-	case Spellings:
+		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
+	case policy.Spellings:
 		if !s.Area.Mailbox.IsZero() {
-			return SpellingsBucket(s.App, s.Area.Mailbox)
+			return Spellings(s.App, s.Area.Mailbox)
 		}
-	case Everything:
-		return quota.Bucket("", "", "", string(Everything), everyone)
+	case policy.Everything:
+		return quota.Bucket("", "", "", string(policy.Everything), everyone)
 	case quota.Recipient:
-		return RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
+		return Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	case quota.IP:
 		subject = ClientPrefix(s.IP)
 	case quota.Network:
@@ -136,8 +144,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// CountedBuckets returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
-func CountedBuckets(buckets map[quota.Scope]string) []string {
+// Counted returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
+func Counted(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
 		if scope.Counted() {

@@ -1,0 +1,176 @@
+// Package core puts together what of the service needs no port, file or connection: gates, outbox, use cases, the deliverer of webhooks and
+// the jobs. Package app gives it the parts that the configuration names. Tests give it parts in memory and, in a bubble, a clock of its own;
+// the demonstration gives it a played week.
+package core
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"sendcode/internal/gates"
+	"sendcode/internal/jobs"
+	"sendcode/internal/keys"
+	"sendcode/internal/limits"
+	"sendcode/internal/outbox"
+	"sendcode/internal/policy"
+	"sendcode/internal/proof"
+	"sendcode/internal/redemption"
+	"sendcode/internal/refusals"
+	"sendcode/internal/reports"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
+)
+
+// Settings are what the configuration decides.
+type Settings struct {
+	Policy    policy.Set
+	Outbox    outbox.Config
+	Vault     keys.Vault
+	HoldUntil time.Time // no send is admitted before
+	Webhooks  webhook.Settings
+	Limits    limits.Set
+	Tick      time.Duration // between two parts of a job; 0: jobs.DefaultTick
+}
+
+// Database is the database as all parts need it. Implementation: sqldb.DB.
+type Database interface {
+	verification.Store
+	outbox.Store
+	gates.Database
+	refusals.Database
+	jobs.Store
+	support.Store
+	reports.ReceiptStore
+	reports.EventStore
+	redemption.Store
+	webhook.Database
+}
+
+// Mails renders mails. Implementation: message.Renderer.
+type Mails interface {
+	outbox.MailRenderer
+	support.Mails
+	verification.Languages
+}
+
+// Texts renders text messages. Implementation: message.Texts.
+type Texts interface {
+	support.Texts
+	verification.Languages
+}
+
+// Observer counts what happens, for metrics. It must not block.
+type Observer interface {
+	verification.Observer
+	outbox.Observer
+	jobs.Observer
+	webhook.Observer
+	LimitAnswered(limit string, o limits.Operation, outcome string)
+}
+
+// Parts are what a Core works with.
+type Parts struct {
+	DB        Database
+	Limiter   gates.Limiter
+	Mails     Mails
+	Sender    outbox.Sender
+	Texts     Texts           // with Carrier
+	Carrier   outbox.Carrier  // nil: there are no text messages
+	Receipts  outbox.Receipts // nil: no carrier is asked for receipts
+	Observer  Observer
+	Logger    *slog.Logger
+	Now       func() time.Time
+	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Transport http.RoundTripper                 // of webhooks; nil: connections that their guard has let through
+	// Around returns the outbox that sends are handed to, which may wait for each; nil: they are handed over and go on.
+	Around func(*outbox.Outbox) verification.Outbox
+}
+
+// Core is one process's worth of service.
+type Core struct {
+	Policy      *policy.InForce
+	Gates       *gates.Gates
+	Outbox      *outbox.Outbox
+	Refusals    *refusals.Batch
+	Signer      *proof.Signer
+	Codes       *verification.Service
+	Desk        *support.Desk
+	Limits      *limits.Service
+	Proofs      *redemption.Service
+	Receipts    *reports.Receipts
+	Providers   *reports.Providers
+	Hooks       *webhook.Deliverer
+	Maintenance *jobs.Maintenance
+
+	settings Settings
+	parts    Parts
+}
+
+// New puts the parts together. Nothing runs in the background until Run.
+func New(s Settings, p Parts) *Core {
+	c := &Core{settings: s, parts: p, Policy: policy.NewInForce(s.Policy, p.Now), Refusals: refusals.New(p.DB, p.Now, p.Logger),
+		Signer: proof.New(s.Vault.Ring)}
+	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Logger: p.Logger, Now: p.Now, Random: p.Random,
+		Transport: p.Transport})
+	ids := &store.IDs{}
+	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
+	c.Outbox = outbox.New(s.Outbox, outbox.Parts{
+		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
+		Receipts: p.Receipts, Observer: p.Observer, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: c.Hooks.Wake,
+	})
+	c.Gates.RefundLater = c.Outbox.RefundLater
+	c.addUseCases(webhook.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
+	return c
+}
+
+func (c *Core) addUseCases(teller webhook.Teller) {
+	s, p := c.settings, c.parts
+	codes := verification.Parts{
+		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Prover: c.Signer,
+		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger, Notify: teller.Notify, HoldUntil: s.HoldUntil,
+	}
+	if p.Around != nil {
+		codes.Outbox = p.Around(c.Outbox)
+	}
+	desk := support.Parts{
+		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+	}
+	if p.Carrier != nil {
+		codes.Texts, desk.Texts = p.Texts, p.Texts
+	}
+	c.Codes = verification.New(codes)
+	desk.Codes = c.Codes
+	c.Desk = support.New(desk)
+	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
+	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
+	c.Receipts = &reports.Receipts{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Providers = &reports.Providers{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer, Now: p.Now,
+		Teller: teller, Logger: p.Logger}
+}
+
+// jobs returns the periodic jobs.
+func (c *Core) jobs() []jobs.Job {
+	table := append(c.Maintenance.Table(),
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(c.Codes.LogAlarms)},
+	)
+	if c.parts.Receipts != nil && c.settings.Outbox.AskAfter > 0 {
+		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})
+	}
+	return table
+}
+
+// Run delivers messages and webhooks and runs the jobs, with more beside them, until ctx ends. Then it ends or releases what is in flight.
+func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
+	var work sync.WaitGroup
+	work.Go(func() { c.Outbox.Run(ctx) })
+	work.Go(func() { jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.parts.Logger) })
+	work.Go(func() { c.Hooks.Run(ctx) })
+	work.Wait()
+}
