@@ -90,7 +90,8 @@ func (s *Service) parse(ctx context.Context, ask Ask) (asked, error) {
 }
 
 // fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
-// must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, fault.Unavailable.
+// must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerChecks,
+// fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
@@ -98,6 +99,9 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 	}
 	if len(v.Sealed) == 0 { // erased
 		return fault.NotFound
+	}
+	if v.CallerChecks {
+		return ErrCallerChecks
 	}
 	to, err := s.Vault.Recipient(v.Verification)
 	if err != nil { // the key is no longer in the ring
@@ -199,12 +203,12 @@ func (s *Service) ruled(
 	return p
 }
 
-// newHolder returns the holder of a verification that the request opens: for a back end, unless it acts for a stranger, a hash of the session
+// newHolder returns the holder of a verification that the request opens: for a back end, unless it acts for a stranger or brings a code, a hash of the session
 // and, if the address is not the canonical spelling of its mailbox, of the address as typed. A later request with the same holder may resend
 // without the verification's ID. Empty for a browser.
 func (a asked) newHolder() string {
 	switch {
-	case a.Stranger:
+	case a.Stranger, a.Code != "":
 		return rand.Text() // no other request has it
 	case a.Kind != Secret:
 		return ""

@@ -167,6 +167,8 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent again here.
+	ErrCallerChecks = errors.New("verification: the code is the caller's")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
