@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -21,7 +22,7 @@ type transmit func(context.Context) (delivery.Receipt, error)
 
 // composeFailure logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
-	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err)
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err, runbook.SendsFail.See())
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 

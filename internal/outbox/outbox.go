@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -246,7 +247,7 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
-			o.Logger.Warn("database unavailable", "error", err)
+			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
 		}
 		o.away = true
 		return
@@ -282,6 +283,6 @@ func (o *Outbox) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
 	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
-		o.Logger.Warn("could not renew leases", "count", len(held), "error", err)
+		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, runbook.DatabaseAway.See())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
 	"sendcode/internal/webhook"
@@ -18,7 +19,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status), out.Provider == testrecipient.Provider, o.IDs, o.Now())
 	if err != nil {
-		o.Logger.Error("could not make event ID", "send", s.ID, "error", err)
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
 	}
 	out.Event = event
 	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
@@ -27,7 +28,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {
-		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt, runbook.DatabaseSlow.See())
 		return
 	}
 	if out.Event.Type != "" {
@@ -83,7 +84,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	defer o.mu.Unlock()
 	o.failedWrites++
 	if now := o.Now(); now.Sub(o.warned) >= time.Second {
-		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err)
+		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err, runbook.DatabaseAway.See())
 		o.failedWrites, o.warned = 0, now
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"sendcode/internal/requestid"
+	"sendcode/internal/runbook"
 	"sendcode/web"
 )
 
@@ -164,7 +165,7 @@ func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,
 		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
-			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack))
+			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack), runbook.Defect.See())
 			return echo.ErrInternalServerError
 		},
 	})

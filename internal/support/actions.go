@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
@@ -123,7 +124,7 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 	if err != nil {
 		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome", string(outcome),
 			"detail", detail,
-			"error", err)
+			"error", err, runbook.DatabaseAway.See())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
 	"sendcode/quota"
@@ -116,7 +117,7 @@ func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
 			Purpose: v.Purpose, Test: result.Test}, checked.Now)
 	}
 	if err != nil { // the approval is valid without
-		s.Logger.Error("could not sign proof", "error", err)
+		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
 	}
 	return result
 }

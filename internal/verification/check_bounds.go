@@ -7,6 +7,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -69,7 +70,7 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	r := s.wrongCode(app, ch)
 	switch d, err := s.takeAsNew(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
-		s.Logger.Error("could not count wrong code for app", "error", err)
+		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
 	case !d.Admitted:
 		s.countCheckOverBound(ch, app)
 	}

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 )
 
@@ -76,7 +77,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
-		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send, "error", err)
+		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send, "error", err, runbook.DatabaseAway.See())
 	}
 }
 
