@@ -101,7 +101,7 @@ var edges = map[string]string{
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/hooks internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
