@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
 	"sendcode/internal/keys"
@@ -53,7 +53,7 @@ type App struct {
 	redis       *quota.Redis // behind the limiter, with its client; nil when that is in process
 	redisClient redis.UniversalClient
 	clock       string // of the limiter, when it is in process
-	servers     smtp.Servers
+	servers     mailserver.Servers
 	sender      outbox.Sender    // the servers
 	mailbox     *mailbox.Mailbox // nil when a real server is configured
 	carrier     outbox.Carrier   // nil without text messages
@@ -104,7 +104,7 @@ func TuneGC(options ...memlimit.Option) {
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(server.LimitErrors(server.NameRunbooks(logger))), time.Now)
+	a := newApp(cfg, requestid.Logger(server.LimitErrors(logger)), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

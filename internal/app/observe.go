@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/loopback"
 	"sendcode/internal/metrics"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -74,8 +75,10 @@ func (a *App) pools() []store.Pool {
 		s := a.redisClient.PoolStats()
 		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns), Waits: int64(s.Misses)})
 	}
-	for _, p := range a.servers.Pools() {
-		all = append(all, store.Pool{Name: p.Server, InUse: p.InUse, Idle: p.Idle, Waits: p.Waits})
+	for _, server := range a.servers {
+		p := store.Pool{Name: server.Address()}
+		p.InUse, p.Idle, p.Waits = server.Conns()
+		all = append(all, p)
 	}
 	return all
 }
@@ -95,7 +98,7 @@ func (a *App) statementObserver() func(kind string, name func() string, took tim
 		}
 		statement := name()
 		if n, due := lines.Add(statement, time.Now()); due {
-			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n)
+			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n, runbook.DatabaseSlow.See())
 		}
 	}
 }

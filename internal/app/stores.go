@@ -15,10 +15,11 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/gates"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
@@ -117,7 +118,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 		case time.Since(said) >= sayEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err)
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err, runbook.DatabaseAway.See())
 		}
 		select {
 		case <-time.After(min(left, time.Second)):
@@ -151,10 +152,10 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err)
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, runbook.Redis.See())
 		return
 	} else if err != nil {
-		a.logger.Warn("Redis did not answer at start", "error", err)
+		a.logger.Warn("Redis did not answer at start", "error", err, runbook.Redis.See())
 		return
 	}
 	for _, w := range r.Warnings(ctx) {
@@ -182,16 +183,11 @@ func (a *App) openMailServers() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	configs, err := smtp.ParseURLs(url)
+	configs, err := mailserver.ParseURLs(url)
 	if err != nil {
 		return err
 	}
-	for i := range configs {
-		if configs[i].Hello == "" {
-			configs[i].Hello = a.cfg.MailDomain() // public servers refuse a client that calls itself localhost
-		}
-	}
-	servers, err := smtp.NewServers(configs...)
+	servers, err := mailserver.Open(configs, a.cfg.MailDomain()) // public servers refuse a client that calls itself localhost
 	if err != nil {
 		return err
 	}
@@ -210,6 +206,6 @@ func (a *App) healthLogger(what, key string) func(delivery.Health) {
 			a.logger.Info(what+" in use again", key, h.Server)
 			return
 		}
-		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why)
+		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why, runbook.SendsWait.See())
 	}
 }

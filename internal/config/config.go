@@ -47,7 +47,8 @@ type Config struct {
 	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
 	// for your own authorities. Redis 7.0 or later.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first.
+	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`, `ses://id:secret@region`; several by
+	// commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -61,6 +62,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
 	Providers []provider `yaml:"provider_events" unique:"name"`
+	// [Auth servers](supabase.md) that have their own codes sent.
+	Hooks []authHook `yaml:"hooks" unique:"name"`
 	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is `ana`), `dots` (`a.na` is `ana`), or both.
 	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
 	// [Text messages](sms.md).

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,17 +11,41 @@ import (
 	"testing"
 )
 
-// What the pages on settings show loads.
+// Every example of a file loads, with a hash and a secret where it names none: whole files with what production gives, parts of one alone.
 func TestDocumentedFilesLoad(t *testing.T) {
-	for _, block := range slices.Concat(yamlBlocks(t, "configuration"), yamlBlocks(t, "../README"), yamlBlocks(t, "../README.zh-CN")) {
-		must(t, block, without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...)
-	}
-	for _, part := range slices.Concat(yamlBlocks(t, "sms"), yamlBlocks(t, "quickstart"), []string{read(t, "../../deploy/provider-events.yaml"), read(t, "../../deploy/http-carriers.yaml")}) {
-		var secrets []string
-		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
-			secrets = append(secrets, named[1]+"="+hiddenSecret)
+	parts := []string{read(t, "../../deploy/provider-events.yaml"), read(t, "../../deploy/http-carriers.yaml")}
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/decisions/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
 		}
-		must(t, part, secrets...)
+		for _, page := range pages {
+			if strings.Contains(read(t, page), "```yaml\n") {
+				name, _ := filepath.Rel("../../docs", strings.TrimSuffix(page, ".md"))
+				parts = append(parts, yamlBlocks(t, name)...)
+			}
+		}
+	}
+	for _, part := range parts {
+		part = regexp.MustCompile(`sha256: "<[^>]*>"`).ReplaceAllString(part, "sha256: "+fmt.Sprintf("%x", sumOf("sk_x")))
+		var environ []string
+		if strings.Contains(part, "webhook: {") {
+			environ = append(environ, "SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh")
+		}
+		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
+			secret := hiddenSecret
+			if strings.Contains(part, "\nhooks:") || strings.HasPrefix(part, "hooks:") {
+				secret = twoHookSecrets
+			}
+			environ = append(environ, named[1]+"="+secret)
+		}
+		if regexp.MustCompile(`(?m)^addr:`).MatchString(part) {
+			environ = append(environ, without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...)
+		}
+		must(t, part, environ...)
+	}
+	if len(parts) < 20 {
+		t.Errorf("%d examples were found", len(parts))
 	}
 }
 

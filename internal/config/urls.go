@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/loopback"
 	"sendcode/quota"
 )
@@ -113,15 +113,15 @@ func checkRedisURL(value string) string {
 	return ""
 }
 
-// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package delivery parses each.
+// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package mailserver parses each.
 func checkSMTPURL(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
 		if _, problem := parseURL(strings.TrimSpace(text)); problem != "" {
 			return problem
 		}
 	}
-	if _, err := smtp.ParseURLs(value); err != nil {
-		return withoutQuotedParts(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
+	if _, err := mailserver.ParseURLs(value); err != nil {
+		return withoutQuotedParts(err.Error())
 	}
 	return ""
 }

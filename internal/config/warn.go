@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/config/document"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/loopback"
 	"sendcode/quota"
 )
@@ -145,8 +145,6 @@ func (c *Config) allowsMailWithoutTLS() bool {
 	if c.SMTPURL == "" {
 		return false
 	}
-	servers, err := smtp.ParseURLs(c.SMTPURL)
-	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
-		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !loopback.IsHost(s.Host)
-	})
+	servers, err := mailserver.ParseURLs(c.SMTPURL)
+	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) })
 }

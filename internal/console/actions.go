@@ -95,6 +95,9 @@ func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
+	if d.Name == auth.ActionResend && s.Verification.CallerChecks {
+		return false
+	}
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 

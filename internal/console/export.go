@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -120,7 +121,7 @@ func (a *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, f
 	}
 	if err != nil || failed != nil {
 		a.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
-			"error", failed, "audit_error", err)
+			"error", failed, "audit_error", err, runbook.DatabaseAway.See())
 	}
 }
 

@@ -116,6 +116,9 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 		if state == store.CodeEntered { // as verifications and the time line say
 			word = "approved"
 		}
+		if state == store.CodeOfCaller {
+			word = "checked by the app"
+		}
 		if l := codeLabel(state, texts.ForConsole("")); l.Word != word || l.Sign == "" || l.Tone == "" {
 			t.Errorf("%s: %+v", state, l)
 		}

@@ -113,7 +113,7 @@ func verificationJSON(v store.Verification, now time.Time) frame.Object {
 	return frame.Object{
 		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
 		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
-		"approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
+		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
 		"checks": frame.Objects(v.Checks, func(x store.Check) frame.Object {
 			return frame.Object{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),

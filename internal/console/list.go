@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
+	"sendcode/internal/verification"
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
@@ -48,12 +49,13 @@ type listView struct {
 	Failing []texts.Sentence // mail servers and carriers whose circuit breaker is open
 	Person  *personView      // when the list is one recipient's
 	Rows    []row
-	Count   string           // of the rows
-	Nothing string           // why there are no rows
-	Verdict *explain.Verdict // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
-	Export  string           // address of all rows as a file; empty: not for this account
-	Stream  string           // address of the stream of changes; empty: none fits the filters
-	Again   string           // address of a page with the same rows as they are later
+	Count   string              // of the rows
+	Nothing string              // why there are no rows
+	Verdict *explain.Verdict    // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
+	Export  string              // address of all rows as a file; empty: not for this account
+	Stream  string              // address of the stream of changes; empty: none fits the filters
+	Again   string              // address of a page with the same rows as they are later
+	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
 // searchView is the search field after a search that found no question in it.
@@ -95,7 +97,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		return err
 	}
 	w := frame.Words(c)
-	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
+	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}, Choices: a.choices()}
 	for _, m := range a.FailingServers() {
 		key := "list.aside"
 		if m.Carrier {
@@ -134,6 +136,22 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Export = exportAddress(q.given)
 	}
 	return a.layout.Show(c, status, "list", v)
+}
+
+// choices returns what the settings offer for fields of the filter. Rows may have other values, of earlier settings.
+func (a *Console) choices() map[string][]string {
+	all := map[string][]string{"carriers": a.Carriers}
+	all["apps"], all["purposes"] = a.Desk.Previewable()
+	rules := []string{verification.ChecksRule}
+	for _, p := range a.Policies.Policies() {
+		for _, r := range p.Rules {
+			rules = append(rules, r.Name)
+		}
+	}
+	slices.Sort(rules)
+	all["rules"] = slices.Compact(rules)
+	all["countries"] = a.Desk.Policy.Get().Numbers.ServedCountries()
+	return all
 }
 
 // addStream adds the addresses by which the page changes while it is open. Again begins at the newest row that is shown, so that rows that

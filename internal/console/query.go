@@ -29,7 +29,7 @@ type query struct {
 var (
 	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 		store.Refused}
-	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled}
+	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled, store.CodeOfCaller}
 	channels = []recipient.Channel{recipient.Email, recipient.SMS}
 	spans    = []string{"1h", "24h", "7d", "30d"}
 )

@@ -54,9 +54,9 @@ func namesPolicy(text string) bool {
 // NoMailbox reports whether the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
 // about the destination (RFC 3463 section 3.2, RFC 7505), heard once the recipient had been named. 5.1.7 to 5.1.9 are about
 // the sender or a relay, 5.7.x is policy. Such a reply
-// suppresses the address. A bare 550 does not: RFC 5321 section 4.2.3 has it for policy as well.
+// suppresses the address; so does an API's answer that means the same. A bare 550 does not: RFC 5321 section 4.2.3 has it for policy as well.
 func (e *Error) NoMailbox() bool {
-	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot}, e.Stage) {
+	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot, StageAnswer}, e.Stage) {
 		return false
 	}
 	return IsNoMailboxCode(e.Code)

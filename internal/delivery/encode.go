@@ -56,7 +56,7 @@ type encoded struct {
 // that are white space are left out, since templates trim it.
 const blanks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// Encode returns the mail as it goes over the wire. The error says why the message is rejected: the same message would fail again.
+// Encode returns the mail as servers take it. The error says why the message is rejected: the same message would fail again.
 func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
 	to, id, problem := m.checkPerRecipient()
 	if problem != "" {
@@ -72,6 +72,7 @@ func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
 	}
 	r.From, r.To, r.UTF8 = p.from, to, !isASCII(p.from) || !isASCII(to)
 	r.Content = p.appendMail(r.Content[:0], m, to, id)
+	r.Message = m
 	r.Private = Private{To: to, Content: cmp.Or(m.Fill, m.Text)}
 	return r, nil
 }
@@ -189,8 +190,7 @@ func encodeParts(m Message, from *mail.Address) (*parts, Problem) {
 	return &parts{from.Address, encoded{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
 }
 
-// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7) as DATA takes it: a line that begins with a dot has a dot more (RFC
-// 5321 section 4.5.2), and the last one ends with CRLF.
+// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with CRLF.
 func encodeBody(text string) encoded {
 	var quoted bytes.Buffer
 	w := quotedprintable.NewWriter(&quoted)
@@ -198,9 +198,6 @@ func encodeBody(text string) encoded {
 	_ = w.Close()
 	var out []byte
 	for line := range bytes.Lines(quoted.Bytes()) {
-		if line[0] == '.' {
-			out = append(out, '.')
-		}
 		out = append(append(out, bytes.TrimRight(line, "\r\n")...), '\r', '\n')
 	}
 	return encoded{content: out}

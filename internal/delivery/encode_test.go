@@ -1,13 +1,11 @@
 package delivery
 
 import (
-	"bufio"
 	"io"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
 	"net/mail"
-	"net/textproto"
 	"net/url"
 	"reflect"
 	"strings"
@@ -50,7 +48,7 @@ func readMail(t *testing.T, content []byte) (r read) {
 			t.Errorf("a line on the wire: %q", line)
 		}
 	}
-	m, err := mail.ReadMessage(textproto.NewReader(bufio.NewReader(strings.NewReader(string(content) + ".\r\n"))).DotReader())
+	m, err := mail.ReadMessage(strings.NewReader(string(content)))
 	if err != nil {
 		t.Fatal(err)
 	}

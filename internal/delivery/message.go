@@ -1,11 +1,12 @@
 // Package delivery has the types that mail servers and carriers share: the mail to send, rendered to bytes, the receipt for an accepted
-// message, and the error for one that was not accepted. Package [sendcode/internal/delivery/smtp] sends mails. Without a mail server,
+// message, and the error for one that was not accepted. Package [sendcode/internal/delivery/mailserver] sends mails. Without a mail server,
 // [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text messages.
 //
 // A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the code are written into each.
 package delivery
 
 import (
+	"net/mail"
 	"strings"
 	"time"
 )
@@ -59,16 +60,27 @@ type Receipt struct {
 	Took time.Duration
 }
 
-// Rendered is a message as it goes over the wire.
+// Rendered is a message that was checked and encoded, whatever kind of server takes it.
 type Rendered struct {
-	// From and To are the addresses of MAIL FROM and RCPT TO.
+	// Message is what was encoded, for servers that take texts and not MIME.
+	Message Message
+	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
 	// UTF8: an address needs SMTPUTF8 (RFC 6531).
 	UTF8 bool
-	// Content is the mail as it stands between DATA and the final dot.
+	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
 	// Private is what the server's replies must not repeat into a log.
 	Private Private
+}
+
+// Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for servers that write the header themselves.
+func (r *Rendered) Sender() string {
+	from, err := mail.ParseAddress(r.Message.From)
+	if err != nil || from.Name == "" { // Encode has parsed it
+		return r.From
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(from.Name) + `" <` + r.From + ">"
 }
 
 func rejectedError(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }

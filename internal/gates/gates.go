@@ -18,6 +18,7 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -111,7 +112,7 @@ type outage struct {
 
 func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err)
+		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err, runbook.Redis.See())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"sendcode/internal/runbook"
 )
 
 // Job is one row of the table.
@@ -43,7 +45,7 @@ func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logg
 	for _, j := range table {
 		if j.AtStop {
 			if _, err := j.Run(last); err != nil {
-				logger.Warn("job failed", "job", j.Name, "error", err)
+				logger.Warn("job failed", "job", j.Name, "error", err, runbook.Jobs.See())
 			}
 		}
 	}
@@ -82,7 +84,7 @@ func (f *failures) report(job string, err error, logger *slog.Logger) {
 		f.logged = time.Time{}
 	case time.Since(f.logged) >= repeatAfter:
 		f.logged = time.Now()
-		logger.Warn("job failed", "job", job, "error", err)
+		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
 	}
 }
 

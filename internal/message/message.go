@@ -38,7 +38,7 @@ type Data struct {
 	Accent     string // its colour on light, #rrggbb; empty: ours
 	DarkAccent string // and on dark
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // validity that is truly left, rounded down, at least 1
+	Minutes    int    // validity that is truly left, rounded down; 0: it is not told, see RemainingMinutes
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty

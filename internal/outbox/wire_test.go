@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/policy"
@@ -35,8 +36,9 @@ func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Scrip
 	t.Helper()
 	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
 		r := &wire{Rig: rig, server: smtptest.New(rig.T, script)}
-		servers, err := smtp.NewServers(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: r.dial})
+		server, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: r.dial})
 		r.NoError(err)
+		servers := mailserver.New(server)
 		r.Svc = r.Replica(servers)
 		r.Start()
 		test(r)

@@ -5,6 +5,7 @@ package reference
 import (
 	"bytes"
 	"html/template"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the route of the page. It is made at the first request.
+// Register adds the route of the page, and one that leads to its list of problems. It is made at the first request.
 func Register(e *echo.Echo) {
 	page := sync.OnceValues(func() (*web.File, error) {
 		text, err := render(docs.OpenAPI)
@@ -32,6 +33,8 @@ func Register(e *echo.Echo) {
 		file.ServeHTTP(c.Response(), c.Request())
 		return nil
 	})
+	// Who shortens the type of a problem looks for all of them.
+	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
 // render returns the page of an OpenAPI document.

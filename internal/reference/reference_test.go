@@ -105,3 +105,12 @@ func TestThePageStandsAlone(t *testing.T) {
 		t.Error("a document that is no YAML was shown")
 	}
 }
+
+func TestTheListOfProblems(t *testing.T) {
+	e, w := echo.New(), httptest.NewRecorder()
+	Register(e)
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/problems", nil))
+	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" || !strings.Contains(page(t), `<h2 id="problems">`) {
+		t.Errorf("%d, at %q", w.Code, at)
+	}
+}

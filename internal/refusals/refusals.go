@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -258,7 +259,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	}
 	batch, lost := r.drainAll(r.now())
 	if lost > 0 {
-		r.logger.Error("refusals lost: too many waited for the database", "count", lost)
+		r.logger.Error("refusals lost: too many waited for the database", "count", lost, runbook.DatabaseAway.See())
 	}
 	if len(batch) == 0 {
 		return
@@ -266,7 +267,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := r.db.Refused(ctx, batch); err != nil {
-		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err)
+		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err, runbook.DatabaseAway.See())
 		r.putBack(batch)
 	}
 }

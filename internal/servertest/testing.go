@@ -18,6 +18,9 @@ func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
 // Python returns the path of the program.
 func Python(t testing.TB) string { t.Helper(); return found(t, locate.Python) }
 
+// Django returns the path of a Python that has it.
+func Django(t testing.TB) string { t.Helper(); return found(t, locate.Django) }
+
 // Promtool returns the path of the program.
 func Promtool(t testing.TB) string { t.Helper(); return found(t, locate.Promtool) }
 

@@ -51,6 +51,8 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	switch {
 	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
 		return in, BadRequestf("an intent names its send, verification, app, channel and purpose")
+	case v.CallerChecks != (len(in.Code) > 0) || v.CallerChecks && in.Join != "":
+		return in, BadRequestf("a caller's code opens a verification that the caller checks")
 	case v.Class == KnownBrowser && v.Holder != "":
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):

@@ -102,6 +102,8 @@ type Verification struct {
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
 	Replaces    []string  // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
 	Forgiven    int       // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
+	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent again here; see Intent.Code.
+	CallerChecks bool
 }
 
 // Columns returns the columns of the row.
@@ -134,6 +136,7 @@ func (v *Verification) Columns() []Column {
 		{"redeemed_by", &v.RedeemedBy, Null},
 		{"replaces", &v.Replaces, InSend},
 		{"forgiven", &v.Forgiven, 0},
+		{"caller_checks", &v.CallerChecks, InSend},
 	}
 }
 

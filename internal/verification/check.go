@@ -9,8 +9,10 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
+	"sendcode/quota"
 )
 
 // CheckResult is the result of a check. A wrong, used or expired code is a result, not an error.
@@ -21,26 +23,35 @@ type CheckResult struct {
 	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
 }
 
+// checking is a check under way.
+type checking struct {
+	Caller
+	id     string
+	typed  string        // the code as it was typed, or pasted with the message around it
+	code   string        // as it is compared; empty: not read yet
+	failed quota.Request // counted for the client's networks, as long as the code is not known to be right; without Buckets: nothing was
+}
+
 // Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
 // one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
-// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, ErrCallerChecks,
+// *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enter(s.checks, ofChecks, c.class())
 	if err != nil {
 		return CheckResult{}, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
-	taken, err := s.takeNetworks(ctx, c, id, typed)
-	if err != nil {
+	k := &checking{Caller: c, id: id, typed: typed}
+	if err := s.takeNetworks(ctx, k); err != nil {
 		return CheckResult{}, err
 	}
 	// From here the check goes on, even if the client hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judge(c, typed)})
-	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(taken.Buckets) > 0 {
-		s.Outbox.RefundLater(taken.ID, taken.Buckets)
+	checked, err := s.Store.Check(ctx, store.CheckRequest{ID: id, Network: c.network(), Judge: s.judge(k)})
+	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
+		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.teller().Told(checked.Event); {
 	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known one; the whole still takes less time
@@ -61,30 +72,35 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 
 // judge returns the function by which the database learns whether a typed code is right. It fails as Check does, and with fault.Unavailable
 // if the code cannot be derived.
-func (s *Service) judge(c Caller, typed string) func(store.Verification, bool) (bool, store.NewEvent, error) {
+func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
-		entered, err := s.normalize(c, v, typed)
-		if err != nil || !counts {
+		if err := s.read(k, v); err != nil || !counts {
 			return false, tell, err
 		}
 		expected, err := s.rightCode(v)
 		if err != nil { // the key is no longer in the ring
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
-		if right = code.Equal(entered, expected); right || v.Attempts+1 >= v.MaxAttempts {
+		if right = code.Equal(k.code, expected); right || v.Attempts+1 >= v.MaxAttempts {
 			tell, err = s.teller().Event(v, store.EndsByCheck[right])
 		}
 		return right && err == nil, tell, store.Unavailable(err)
 	}
 }
 
-// normalize returns the code that was typed, or pasted with the message around it. Errors: fault.NotFound for another app's verification, and for a browser if
-// a back end opened it; *fault.InvalidError.
-func (s *Service) normalize(c Caller, v store.Verification, typed string) (string, error) {
-	if !c.mayRead(v) {
-		return "", fault.NotFound
+// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end opened
+// it; ErrCallerChecks; *fault.InvalidError.
+func (s *Service) read(k *checking, v store.Verification) (err error) {
+	if !k.mayRead(v) {
+		return fault.NotFound
 	}
-	return s.shape(v).Find(typed)
+	if v.CallerChecks {
+		return ErrCallerChecks
+	}
+	if k.code == "" {
+		k.code, err = s.shape(v).Find(k.typed)
+	}
+	return err
 }
 
 // approved returns the result of a check that approved. The address is decrypted once.
@@ -101,7 +117,7 @@ func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
 			Purpose: v.Purpose, Test: result.Test}, checked.Now)
 	}
 	if err != nil { // the approval is valid without
-		s.Logger.Error("could not sign proof", "error", err)
+		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
 	}
 	return result
 }
@@ -124,7 +140,7 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 		return CheckResult{}, err
 	}
 	v, err := s.Store.NewestPending(ctx, store.HolderQuery{
-		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
+		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
 		return CheckResult{}, err
@@ -136,8 +152,12 @@ func (s *Service) testRecipient(v store.Verification) (testrecipient.Code, bool)
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
-// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one.
+// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one. Zero for a
+// caller's code.
 func (s *Service) shape(v store.Verification) code.Shape {
+	if v.CallerChecks {
+		return code.Shape{}
+	}
 	if t, ok := s.testRecipient(v); ok {
 		return code.ShapeOf(t.Code)
 	}

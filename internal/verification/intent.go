@@ -1,10 +1,9 @@
 package verification
 
 import (
+	"cmp"
 	"crypto/rand"
 	"time"
-
-	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
@@ -19,37 +18,45 @@ const (
 )
 
 // intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
-// random values and encrypts the recipient.
-func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent, error) {
-	fresh, err := s.newVerification(a)
+// random values, and encrypts the recipient and a caller's code.
+func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
+	fresh, err := s.newVerification(r)
 	if err != nil {
 		return store.Intent{}, err
 	}
-	row := a.row()
-	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
+	row := r.row()
+	row.ID, row.TakenAt, row.Clock, row.VerificationID = r.send, d.At, d.Clock, ""
 	row.Observed = d.Observed()
-	return store.Intent{
-		Send: row, Verification: fresh, Join: a.join, Address: a.address,
-		Rules: policy.ForDatabase(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		TTL: a.purpose.TTL, MinLife: MinResendLife(a.purpose.TTL), Lease: s.Lease,
-	}, nil
+	in := store.Intent{
+		Send: row, Verification: fresh, Join: r.joins.id, Address: r.address,
+		Rules: policy.ForDatabase(r.subject.Purpose.Policy.Rules), Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
+		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
+	}
+	if r.Code != "" {
+		in.Code, err = s.Vault.SealCode(r.Code, r.TTL > 0, r.send)
+	}
+	return in, err
 }
 
 // newVerification builds the verification that Begin opens if there is none to join.
-func (s *Service) newVerification(a asked) (store.Verification, error) {
+func (s *Service) newVerification(r *sending) (store.Verification, error) {
 	id := store.NewVerificationID(s.Now())
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
-	sealed, keyID, err := s.Vault.Seal(a.to, id)
+	sealed, keyID, err := s.Vault.Seal(r.to, id)
 	if err != nil {
 		return store.Verification{}, err
 	}
-	return store.Verification{
-		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
-		Sealed: sealed, Holder: a.holder, Class: a.class, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(),
-		Alphabet: string(a.purpose.Alphabet), Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
-		Replaces: a.chain[:min(len(a.chain), store.MaxReplaces)],
-	}, nil
+	v := store.Verification{
+		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient, To: r.to.Masked(),
+		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID, CodeLength: r.codeLength(),
+		Alphabet: string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference, MaxAttempts: MaxAttempts,
+		Replaces: r.joins.chain[:min(len(r.joins.chain), store.MaxReplaces)],
+	}
+	if r.Code != "" { // nothing is derived
+		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+	}
+	return v, nil
 }
 
 // MinResendLife returns how much of its life a code must have left for a resend to send it again.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/buckets"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -54,7 +55,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := asked{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, class: store.SecretKey, joinClass: store.UnknownBrowser}
+	a := asked{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey}, joins: joined{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
 	cached := func() time.Duration {
 		left, err := s.cachedLockout(t.Context(), a)
@@ -62,9 +63,9 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 		return left
 	}
 	servertest.Same(t, "a new code", cached(), time.Hour)
-	a.join = "v1"
+	a.joins.id = "v1"
 	servertest.Same(t, "a resend of another class", cached(), 0)
-	a.joinClass = store.SecretKey
+	a.joins.class = store.SecretKey
 	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
 }
 

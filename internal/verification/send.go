@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
@@ -16,14 +17,13 @@ import (
 	"sendcode/quota"
 )
 
-// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is false, and View has only the recipient,
-// the channel and the purpose.
-type Answer struct {
-	Admitted bool
-	Replayed bool // an earlier request with the same key was admitted; this one did nothing
-	View     View
-	Quota    quota.Decision
-	Policy   quota.Policy
+// sending is a request on its way through both gates.
+type sending struct {
+	asked
+	claim
+	slot     *admission.Slot
+	leave    func(decided bool) // see admission.Admission.Enter
+	longCode bool               // a new code has at least LongCode characters
 }
 
 // decideWithin bounds all steps of a send together until it is decided: a key, the limiter and the database have bounds of their own, whose
@@ -36,7 +36,7 @@ func decideWithin() time.Duration { return store.CallTimeout * 6 / 5 }
 func answerSendWithin() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError,
+// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks,
 // fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	if err := s.refuseUnparsed(ask); err != nil {
@@ -52,45 +52,45 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	if a.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.class.IsStranger()); err != nil { // no slot in time, or the client hung up
+	r := &sending{asked: a}
+	if r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger()); err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
-	defer a.slot.ReleaseLater()
-	if a.leave, err = s.enter(s.sends, ofSends, a.class); err != nil {
+	defer r.slot.ReleaseLater()
+	if r.leave, err = s.enter(s.sends, ofSends, a.subject.Class); err != nil {
 		return Answer{}, err
 	}
-	defer func() { a.leave(!errors.Is(err, fault.Unavailable)) }()
+	defer func() { r.leave(!errors.Is(err, fault.Unavailable)) }()
 	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decideWithin()))
 	defer cancel()
-	c, err := s.claimKey(deciding, a)
-	if err != nil {
+	if r.claim, err = s.claimKey(deciding, a); err != nil {
 		return Answer{}, err
 	}
-	if c.done != nil {
-		return s.replay(ctx, a, *c.done)
+	if r.done != nil {
+		return s.replay(ctx, a, *r.done)
 	}
-	answer, err = s.decide(deciding, ctx, a, c)
-	s.releaseKey(ctx, began.Add(answerSendWithin()), c, answer, err)
+	answer, err = s.decide(deciding, ctx, r)
+	s.releaseKey(ctx, began.Add(answerSendWithin()), r.claim, answer, err)
 	return answer, err
 }
 
 // decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the deadline of the steps until the send is
 // written, and does not end if the client hangs up, so that no send is counted and not delivered; only the wait for the outcome ends with waiting.
-func (s *Service) decide(ctx, waiting context.Context, a asked, c claim) (Answer, error) {
+func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
 	}
-	if answer, err := s.refuseIfHeld(ctx, a); answer != nil {
+	if answer, err := s.refuseIfHeld(ctx, r.asked); answer != nil {
 		return *answer, err
 	}
 	began := s.Now()
-	decision, err := s.takeQuota(ctx, &a, c)
+	decision, err := s.takeQuota(ctx, r)
 	var told gates.Told
 	if err == nil && !decision.Admitted {
-		if told, err = s.tellRefusal(ctx, a, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
-			began, c.keyed = s.Now(), true // the limiter is asked, not its cache
-			if decision, err = s.takeQuota(ctx, &a, c); err == nil && !decision.Admitted {
-				told, err = s.tellRefusal(ctx, a, decision, true)
+		if told, err = s.tellRefusal(ctx, r.asked, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
+			began, r.keyed = s.Now(), true // the limiter is asked, not its cache
+			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
+				told, err = s.tellRefusal(ctx, r.asked, decision, true)
 			}
 		}
 	}
@@ -98,23 +98,23 @@ func (s *Service) decide(ctx, waiting context.Context, a asked, c claim) (Answer
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(ctx, a, told, "refused"), nil
+		return s.refusalAnswer(ctx, r.asked, told, "refused"), nil
 	}
-	begun, err := s.writeSend(ctx, a, c, decision)
+	begun, err := s.writeSend(ctx, r, decision)
 	ctx = context.WithoutCancel(waiting) // what was written stands
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
-		s.Outbox.RefundNow(ctx, string(c.send[:]), a.buckets)
-		s.lockouts.remember(a.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
-		return Answer{}, s.refusedByLockout(a, begun.Lockout.Wait)
+		s.Outbox.RefundNow(ctx, string(r.send[:]), r.buckets)
+		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
+		return Answer{}, s.refusedByLockout(r.asked, begun.Lockout.Wait)
 	case !begun.Admitted:
-		return s.refusedByDatabase(ctx, a, c, decision, s.Now().Sub(began), begun), nil
+		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
-		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+		return s.replay(ctx, r.asked, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, a, s.Gates.Admitted(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.deliverAdmitted(waiting, r, s.Gates.Admitted(ctx, r.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
@@ -141,27 +141,27 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 	return nil, nil
 }
 
-// takeQuota counts the send in the limiter, the first gate, and sets a.longCode. Errors: fault.Unavailable, or of the gate.
-func (s *Service) takeQuota(ctx context.Context, a *asked, c claim) (quota.Decision, error) {
-	r := s.withFailedChecksRule(*a, quota.Request{
-		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed,
+// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: fault.Unavailable, or of the gate.
+func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, error) {
+	take := s.withFailedChecksRule(r.asked, quota.Request{
+		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
 	})
-	d, err := s.Gates.TakeSend(ctx, a.subject, r)
+	d, err := s.Gates.TakeSend(ctx, r.subject, take)
 	if errors.Is(err, quota.ErrRefunded) { // an inherited ID that was just refunded: the next request gets a new ID
 		return d, fault.Unavailable
 	}
-	if c.inherited && err == nil && d.Admitted {
-		s.Gates.UpdateEventTime(ctx, a.subject, r.ID, d)
+	if r.inherited && err == nil && d.Admitted {
+		s.Gates.UpdateEventTime(ctx, r.subject, take.ID, d)
 	}
-	d, a.longCode = splitFailedChecksRule(d)
+	d, r.longCode = splitFailedChecksRule(d)
 	return d, err
 }
 
 // writeSend decides and writes the send in the database, the second gate. After an error it queues a refund or, if the database may have
 // written the send, a later look-up. Errors: fault.Unavailable, fault.Uncertain.
-func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
-	id, buckets := string(c.send[:]), a.buckets
-	intent, err := s.intent(a, c.send, d)
+func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (store.Begun, error) {
+	id, buckets := string(r.send[:]), r.buckets
+	intent, err := s.intent(r, d)
 	if err != nil {
 		s.Outbox.RefundLater(id, buckets)
 		return store.Begun{}, err
@@ -173,7 +173,7 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 		return begun, nil
 	}
 	if errors.Is(err, fault.Uncertain) {
-		s.Outbox.ReconcileLater(c.send, buckets)
+		s.Outbox.ReconcileLater(r.send, buckets)
 	} else {
 		s.Outbox.RefundLater(id, buckets)
 	}
@@ -181,35 +181,35 @@ func (s *Service) writeSend(ctx context.Context, a asked, c claim, d quota.Decis
 }
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
-func (s *Service) deliverAdmitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
-	a.slot.ReleaseNow()
-	a.leave(true)
+func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decision, begun store.Begun) (Answer, error) {
+	r.slot.ReleaseNow()
+	r.leave(true)
 	outcome := "admitted"
 	if d.Clock == store.DatabaseClock {
 		outcome = "admitted_by_database_alone"
-		s.Outbox.RecordLater(a.subject, string(begun.Send.ID[:]), begun.Send.LoggedAt)
+		s.Outbox.RecordLater(r.subject, string(begun.Send.ID[:]), begun.Send.LoggedAt)
 	}
-	s.Observer.Decided(a.to.Channel(), a.App, outcome, "")
+	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
 	for _, rule := range begun.Send.Observed {
-		s.Observer.Observed(a.to.Channel(), a.App, rule)
+		s.Observer.Observed(r.to.Channel(), r.App, rule)
 	}
 	began := s.Now()
-	work := store.Work{Send: begun.Send, Verification: begun.Verification}
+	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
 	if begun.Opened() { // a joined verification may have another spelling of the recipient
-		work.To, work.Address = a.to, a.address
+		work.To, work.Address = r.to, r.address
 	}
-	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
-	if a.Wait > 0 || d.Clock == store.DatabaseClock {
-		d = s.refreshStates(ctx, a, d)
+	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
+	if r.Wait > 0 || d.Clock == store.DatabaseClock {
+		d = s.refreshStates(ctx, r.asked, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
-		told = s.Gates.OnDatabaseClock(RedactQuota(d, a.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+		told = s.Gates.OnDatabaseClock(RedactQuota(d, r.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
-		told = s.redact(context.WithoutCancel(ctx), a.subject, gates.Told{Decision: d}, a.Caller, Pending, begun.Verification.Chain())
+		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending, begun.Verification.Chain())
 	}
-	return Answer{Admitted: true, View: seen, Quota: told, Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
 // sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the database's.
@@ -243,16 +243,16 @@ func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, re
 }
 
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
-func (s *Service) refusedByDatabase(ctx context.Context, a asked, c claim, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
-	d, giveBack := s.Gates.Overruled(ctx, a.subject, c.send, taken, ago, begun)
+func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
+	d, giveBack := s.Gates.Overruled(ctx, r.subject, r.send, taken, ago, begun)
 	if giveBack {
-		s.Outbox.RefundLater(string(c.send[:]), a.buckets)
+		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 	}
 	outcome := "refused_by_database"
 	if taken.Clock == store.DatabaseClock {
 		outcome = "refused_by_database_alone"
 	}
-	return s.refusalAnswer(ctx, a, d, outcome)
+	return s.refusalAnswer(ctx, r.asked, d, outcome)
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
@@ -260,8 +260,8 @@ func (s *Service) refusalAnswer(ctx context.Context, a asked, d gates.Told, outc
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
-	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.own, a.chain), Policy: a.purpose.Policy, View: seen}
+	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain), Policy: a.subject.Purpose.Policy, View: seen}
 }
 
 // LongCode is the minimum length of a browser's new code while the app's bound on failed checks is exceeded. It makes a guess a hundred
@@ -271,7 +271,7 @@ const LongCode = 8
 // withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them
 // in the same round trip. The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
-	if a.class == store.SecretKey {
+	if a.subject.Class == store.SecretKey {
 		return r
 	}
 	rule := s.Policy.Get().Checks.App
@@ -297,11 +297,11 @@ func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 }
 
 // codeLength returns the length of a new code.
-func (a asked) codeLength() int {
-	if a.longCode {
-		return max(LongCode, a.purpose.CodeLength)
+func (r *sending) codeLength() int {
+	if r.longCode {
+		return max(LongCode, r.subject.Purpose.CodeLength)
 	}
-	return a.purpose.CodeLength
+	return r.subject.Purpose.CodeLength
 }
 
 // CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.

@@ -4,6 +4,9 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
+// Its files, by what they are about: ask.go and asked.go read a request; send.go, idempotency.go, lockouts.go, overload.go and intent.go
+// decide it; view.go and redact.go say what a caller may be told; check.go and check_bounds.go compare codes.
+//
 // After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
 // of administrators.
 package verification
@@ -164,6 +167,8 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent again here.
+	ErrCallerChecks = errors.New("verification: the code is the caller's")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )

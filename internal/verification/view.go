@@ -16,6 +16,16 @@ import (
 	"sendcode/quota"
 )
 
+// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is false, and View has only the recipient,
+// the channel and the purpose.
+type Answer struct {
+	Admitted bool
+	Replayed bool // an earlier request with the same key was admitted; this one did nothing
+	View     View
+	Quota    quota.Decision
+	Policy   quota.Policy
+}
+
 // State is the state of a verification. It is computed from its row and the database's clock, and not stored.
 type State string
 
@@ -135,11 +145,12 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	}
 	address, _ := s.Vault.AddressHashOf(v.Verification) // zero if it was erased
 	view := s.view(v.Verification, v.newest, v.now, address)
-	p, err := s.purposeFor(c, v.Class, v.Purpose)
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, v.Purpose)
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: view}, nil
 	}
-	p = s.ruled(p, v.Channel, address)
+	p = s.ruled(set, c, v.Class, p, v.Channel, address)
 	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {
@@ -162,7 +173,8 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 
 // Quota returns the states of a recipient's rules now, and counts nothing. Errors: *fault.InvalidError, fault.Unavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
-	p, err := s.purposeFor(c, c.class(), purpose)
+	set := s.Policy.Get()
+	p, err := FindPurpose(set, purpose)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -170,15 +182,13 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	hashes := s.Vault.Hashes(r)
-	p = s.ruled(p, r.Channel(), hashes.Address)
-	of := subjectOf(c, c.class(), r.Channel(), hashes.Counted, buckets.AreaOf(s.Vault, r, hashes), p)
+	of := s.subject(set, c, c.class(), p, r, s.Vault.Hashes(r))
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
 	}
 	seen := View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}
-	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: p.Policy, View: seen}, nil
+	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that

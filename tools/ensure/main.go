@@ -1,5 +1,5 @@
 // Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer, HAProxy, nginx, Caddy, a browser, a C
-// compiler, Node, Python and promtool, and as root on Debian installs those that are missing. Elsewhere it prints the command to install them and
+// compiler, Node, Python, Django and promtool, and as root on Debian installs those that are missing. Elsewhere it prints the command to install them and
 // goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip would hide that nothing was tested, is a missing
 // part a failure.
 //

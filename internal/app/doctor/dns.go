@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/mailserver"
 )
 
 // resolver is the part of a [net.Resolver] that the doctor asks.
@@ -65,13 +65,13 @@ func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string)
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
 	if len(d.senderDomains()) == 0 || err != nil {
 		return
 	}
 	var seen []string
 	for _, c := range configs {
-		if !slices.Contains(seen, c.Host) {
+		if !c.API && !slices.Contains(seen, c.Host) {
 			seen = append(seen, c.Host)
 			d.checkPTRsOf(ctx, c.Host)
 		}

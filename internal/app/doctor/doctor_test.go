@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/config"
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailapi/mailapitest"
 	"sendcode/internal/delivery/smtptest"
 )
 
@@ -96,6 +97,19 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	examine(s, dns{}, 0, true, "✗ mail server: 127.0.0.1: tls", "certificate") // of an unknown authority
 }
 
+func TestDoctorTriesProvidersOfMails(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	for _, rig := range mailapitest.Rigs() {
+		provider := mailapitest.Start(t, rig)
+		s.Env["SENDCODE_SMTP_URL"] = provider.URL()
+		provider.Script(mailapitest.Answers(rig.Good[0]))
+		examine(s, dns{}, 31*24*time.Hour, false, "✓ mail server: 127.0.0.1 answers", "✓ TLS of the mail server: TLS 1.3 from the first byte; ")
+		provider.Script(mailapitest.Answers(rig.Bad))
+		examine(s, dns{}, 0, true, "✗ mail server: 127.0.0.1: auth", "the key or the signature is refused")
+	}
+}
+
 // saidOfMail returns what the doctor says of the senders and the mail server of a configuration, with these answers of the DNS.
 func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
@@ -122,9 +136,9 @@ func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 
 func TestDoctorOnMailInTheClear(t *testing.T) {
 	t.Parallel()
-	for want, e := range map[string]smtp.Encryption{
-		"! m: none, and the server offers none: every code crosses in the clear\n": {Policy: smtp.TLSOpportunistic},
-		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Policy: smtp.TLSNone, Offered: true},
+	for want, e := range map[string]delivery.Encryption{
+		"! m: none, and the server offers none: every code crosses in the clear\n": {},
+		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Offered: true},
 	} {
 		var out strings.Builder
 		newDoctor(config.Config{}, &out).reportEncryption("m", false, e)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/loopback"
 )
 
@@ -16,7 +17,7 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 		d.pass(what, "none: mails stay in the dev mailbox, they reach no recipient")
 		return
 	}
-	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
+	configs, err := mailserver.ParseURLs(d.cfg.SMTPURL)
 	if err != nil {
 		d.fail(what, err.Error())
 		return
@@ -30,8 +31,8 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 	}
 }
 
-func (d *doctor) checkMailServer(ctx context.Context, name string, c smtp.Config) (string, error) {
-	seen, err := smtp.Examine(ctx, c)
+func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
+	seen, err := c.Examine(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
@@ -42,9 +43,9 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c smtp.Config
 // renewal is how long before its end a certificate should have been renewed.
 const renewal = 14 * 24 * time.Hour
 
-func (d *doctor) reportEncryption(what string, local bool, e smtp.Encryption) {
+func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption) {
 	how := "by STARTTLS"
-	if e.Policy == smtp.TLSImplicit {
+	if e.Implicit {
 		how = "from the first byte"
 	}
 	left := e.Until.Sub(d.now())

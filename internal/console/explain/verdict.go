@@ -37,7 +37,7 @@ type matter struct {
 	texts.Words
 	story store.Story
 	facts Facts
-	state verification.State  // of the code; empty without one
+	state verification.State  // of the code; empty without one, and while only its caller knows
 	spans bool                // times are told as spans from now
 	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
@@ -59,13 +59,13 @@ type Facts struct {
 // combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	c := matter{Send: s.Send, Words: w, story: s, facts: now}
-	if s.Verification != nil {
+	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
 	switch {
 	case c.state == verification.Pending && slices.ContainsFunc(s.Related, MayHaveGoneOut):
 		c.valid = s.Verification
-	case now.Code != nil && verification.StateOf(*now.Code, s.Now) == verification.Pending:
+	case now.Code != nil && CodeStateOf(*now.Code, s.Now) == store.CodeWaiting:
 		c.valid = now.Code
 	}
 	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newAnswer(c, w)}
@@ -86,13 +86,16 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.Next = c.text(c.variantKey("next.queued", c.replyTopic(c.ProviderCode)))
+		v.Next = c.text(c.variantKey("next.queued", replyTopic(c.ProviderCode)))
 		if hasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}
 		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
 	default:
 		v.What, v.Next = c.Join(c.text("verdict.sending"), c.earlierAttemptWarning()), c.text("next.sending")
+	}
+	if s.Verification != nil && s.Verification.CallerChecks {
+		v.What = c.Join(v.What, c.text("verdict.caller"))
 	}
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }

@@ -77,6 +77,7 @@ func approved(_ *store.Send, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)
 }
+func callers(_ *store.Send, v *store.Verification) { v.CallerChecks = true }
 func canceled(_ *store.Send, v *store.Verification) {
 	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
 }
@@ -199,6 +200,11 @@ func situations() []situation {
 		told("queued, and its code approved", waiting(store.Queued, "temporary_dial", "", approved)),
 		told("queued, and its code locked", waiting(store.Queued, "temporary_dial", "", locked)),
 		told("sending", waiting(store.Sending, "", "")),
+		told("sent, a caller's code", sentAs(store.Sent, "250 2.0.0", callers)),
+		told("sent, a caller's code, long ago", sentAs(store.Sent, "250 2.0.0", callers, expired)),
+		told("failed, a caller's code", failedAs(store.ReasonRejected, "550 5.7.1", false, callers)),
+		told("ended, a caller's code canceled", failedAs(store.ReasonEnded, "", false, unnamed, callers, canceled)),
+		told("queued, a caller's code", waiting(store.Queued, "temporary_dial", "", callers)),
 		told("sending, in doubt", waiting(store.Sending, "", "", doubtful)),
 	}, kindsOfSituations()...)
 }

@@ -14,12 +14,13 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 )
 
 // send sends the sample to a recipient.
-func send(t *testing.T, s smtp.Servers, to string) (delivery.Receipt, error) {
+func send(t *testing.T, s mailserver.Servers, to string) (delivery.Receipt, error) {
 	m := smtptest.Sample(1)
 	m.To = to
 	return s.Send(t.Context(), m)
@@ -33,7 +34,7 @@ func expect(t *testing.T, err error, class delivery.Class, stage, reply string) 
 	}
 }
 
-func open(t *testing.T) (*mailbox.Mailbox, smtp.Servers) {
+func open(t *testing.T) (*mailbox.Mailbox, mailserver.Servers) {
 	t.Helper()
 	m, err := mailbox.Listen()
 	if err != nil {
@@ -44,10 +45,11 @@ func open(t *testing.T) (*mailbox.Mailbox, smtp.Servers) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := smtp.NewServers(server)
+	one, err := smtp.New(server)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := mailserver.New(one)
 	t.Cleanup(func() { _ = s.Close() })
 	return m, s
 }

@@ -47,10 +47,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) 
 // sendContent sends the content with the final dot in one write, and returns the reply as rows have it. Any 2xx is acceptance (RFC 5321
 // section 4.3.2). A write that fails leaves the mail unsent if no byte of the dot has left; TLS only makes the count of bytes larger.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
-	s.lines = append(append(s.lines[:0], content...), ".\r\n"...)
+	s.lines = append(appendStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.wire.sent
 	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
-		if s.wire.sent-before > int64(len(content)) {
+		if s.wire.sent-before > int64(len(s.lines)-len(".\r\n")) {
 			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
 		}
 		return "", fail
@@ -64,6 +64,19 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 		return "", fail
 	}
 	return accepted, nil
+}
+
+// appendStuffed appends the lines of a mail as DATA takes them: one that begins with a dot gets a dot more (RFC 5321 section 4.5.2). A mail
+// begins with a header.
+func appendStuffed(out, content []byte) []byte {
+	for {
+		at := bytes.Index(content, []byte("\n."))
+		if at < 0 {
+			return append(out, content...)
+		}
+		out = append(append(out, content[:at+1]...), '.')
+		content = content[at+1:]
+	}
 }
 
 // write returns when the socket has taken everything.

@@ -1,12 +1,9 @@
 // Package smtp hands one rendered message to a mail server and says what is known about it
 // afterwards: accepted, rejected, certainly not accepted (temporary), or unknown.
 //
-// It stands at the end of a send: the message is rendered and its row is in the database before [Servers.Send]
+// It stands at the end of a send: the message is rendered and its row is in the database before [Server.Deliver]
 // is called; the caller writes the outcome into the database, refunds, and retries. Nothing here retries a
 // message that a server may have seen, keeps a queue, or logs.
-//
-// [Servers] are several servers in order of preference, each behind a circuit breaker, so that one that is dead or slow
-// costs a few mails their time and not all of them.
 //
 // # What is built on
 //

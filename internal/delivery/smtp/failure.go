@@ -17,8 +17,6 @@ import (
 
 const (
 	errClosed     = delivery.Problem("the sender is closed")
-	errAside      = delivery.Problem("every server is set aside after failures")
-	errSlow       = delivery.Problem("slow: no outcome after 5s")
 	errBroken     = delivery.Problem("the connection broke")
 	errConnect    = delivery.Problem("no connection")
 	errHandshake  = delivery.Problem("the TLS handshake failed")

@@ -181,7 +181,7 @@ func TestNothingListens(t *testing.T) {
 func TestDiallingEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
-		s := newSender(t, smtp.Config{}, blackHole(&dials))
+		s := newSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)})
 		began := time.Now()
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})

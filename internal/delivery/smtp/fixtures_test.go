@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // sender makes a sender for a server, on its port or without one, changed as wanted, and closed with the test.
-func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) smtp.Servers {
+func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) mailserver.Servers {
 	t.Helper()
 	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
 	if server.Addr() != "" {
@@ -35,14 +36,14 @@ func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config))
 }
 
 // overTCP starts a server on a port, and makes a sender for it.
-func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, smtp.Servers) {
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
 	return server, sender(t, server, change...)
 }
 
 // inBubble makes a server without a port, and a sender for it.
-func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, smtp.Servers) {
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
 	return server, sender(t, server, change...)
@@ -59,15 +60,16 @@ func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
 }
 
-func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) smtp.Servers {
+func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) mailserver.Servers {
 	t.Helper()
 	for _, c := range change {
 		c(&config)
 	}
-	s, err := smtp.NewServers(config)
+	one, err := smtp.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := mailserver.New(one)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -127,7 +129,7 @@ func verbs(server *smtptest.Server) string {
 }
 
 // sendAll sends mails first..last one after the other; all must be accepted.
-func sendAll(t *testing.T, s smtp.Servers, first, last int) {
+func sendAll(t *testing.T, s mailserver.Servers, first, last int) {
 	t.Helper()
 	for n := first; n <= last; n++ {
 		if _, err := s.Send(t.Context(), smtptest.Sample(n)); err != nil {

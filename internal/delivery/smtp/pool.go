@@ -2,7 +2,6 @@ package smtp
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -42,9 +41,6 @@ const (
 	// maxIdle is how long any connection is kept without work.
 	maxIdle = 30 * time.Second
 )
-
-// forever is the patience of a mail that has no other server to go to.
-const forever time.Duration = math.MaxInt64
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is true, the caller opens a session, which is
 // counted already. The caller ends either with release. ok is false without fail if patience ends first; fail says that ctx ended or that

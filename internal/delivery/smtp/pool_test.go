@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
@@ -105,7 +106,7 @@ func between(least, most int) func(*smtp.Config) {
 }
 
 // burst sends mails all at once, and waits for them; all must be accepted.
-func burst(t *testing.T, s smtp.Servers, first, n int) {
+func burst(t *testing.T, s mailserver.Servers, first, n int) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i := range n {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/textproto"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,37 +59,6 @@ func TestCauses(t *testing.T) {
 	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}, delivery.Private{}); got.Class != delivery.Rejected ||
 		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
-	}
-}
-
-// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our own haste causes.
-func TestWhatIsHeldAgainstAServer(t *testing.T) {
-	of := func(class delivery.Class, status int, stages ...string) (all []*delivery.Error) {
-		for _, stage := range stages {
-			all = append(all, &delivery.Error{Class: class, Stage: stage, Status: status})
-		}
-		return all
-	}
-	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
-	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
-	fault := errors.New("the failure itself")
-	for want, fails := range map[error][]*delivery.Error{
-		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
-			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		delivery.ErrNoVerdict: of(delivery.Unknown, 0, delivery.StageDot),
-		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...), of(delivery.Temporary, 421, slices.Concat(before, after)...),
-			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData)),
-	} {
-		for _, fail := range fails {
-			if got := breakerVerdict(t.Context(), fail); got != want && (want != fault || got != fail) {
-				t.Errorf("%v: %v, want %v", fail, got, want)
-			}
-		}
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrNoVerdict {
-		t.Errorf("our own haste: %v", got)
 	}
 }
 

@@ -1,10 +1,7 @@
 package smtp
 
 import (
-	"crypto/x509"
-	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,11 +24,11 @@ func ParseURL(text string) (Config, error) {
 	switch {
 	case err != nil:
 		// url.Error quotes its input.
-		return Config{}, delivery.Problem("smtp URL: malformed (write special characters in user and password as %XX)")
+		return Config{}, delivery.Problem("malformed (write special characters in user and password as %XX)")
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
-		return Config{}, delivery.Problem("smtp URL: the scheme must be smtp or smtps")
+		return Config{}, delivery.Problem("the scheme must be smtp or smtps")
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.Problem("smtp URL: must be scheme://user:password@host:port?parameters (write special characters in user " +
+		return Config{}, delivery.Problem("must be scheme://user:password@host:port?parameters (write special characters in user " +
 			"and password as %XX)")
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
@@ -43,46 +40,33 @@ func ParseURL(text string) (Config, error) {
 	return config, err
 }
 
-// ParseURLs reads several addresses separated by commas, the preferred one first.
-func ParseURLs(list string) ([]Config, error) {
-	var configs []Config
-	for n, text := range strings.Split(list, ",") {
-		config, err := ParseURL(strings.TrimSpace(text))
-		if err != nil {
-			return nil, fmt.Errorf("server %d: %w", n+1, err)
-		}
-		configs = append(configs, config)
-	}
-	return configs, nil
-}
-
 // maxConns is for relays of one's own: 1,000 at 300 ms a mail carry 3,300 mails a second.
 const maxConns = 1000
 
 func (c *Config) readParameters(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return delivery.Problem("smtp URL: malformed parameters")
+		return delivery.Problem("malformed parameters")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains([]string{"tls", "ca", "hello", "conns", "conns_min"}, name):
-			return delivery.Problem("smtp URL: unknown parameter (known: tls, ca, hello, conns, conns_min)")
+			return delivery.Problem("unknown parameter (known: tls, ca, hello, conns, conns_min)")
 		case len(values) > 1:
-			return delivery.Problem("smtp URL: a parameter is given twice")
+			return delivery.Problem("a parameter is given twice")
 		}
 	}
 	if u.Port() != "" && !parseCount(&c.Port, u.Port(), 65535) {
-		return delivery.Problem("smtp URL: the port is not within 1 to 65535")
+		return delivery.Problem("the port is not within 1 to 65535")
 	}
 	if query.Has("conns") && !parseCount(&c.MaxConns, query.Get("conns"), maxConns) {
-		return delivery.Problem("smtp URL: conns is not within 1 to 1000")
+		return delivery.Problem("conns is not within 1 to 1000")
 	}
 	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
-		return delivery.Problem("smtp URL: conns_min is not within 1 to 1000")
+		return delivery.Problem("conns_min is not within 1 to 1000")
 	}
 	c.Hello = query.Get("hello")
-	if c.RootCAs, err = loadCAPool(query.Get("ca")); err != nil {
+	if c.RootCAs, err = delivery.LoadCAPool(query.Get("ca")); err != nil {
 		return err
 	}
 	c.TLS, err = tlsPolicy(u.Scheme, query, c.Host)
@@ -100,29 +84,13 @@ func tlsPolicy(scheme string, query url.Values, host string) (TLSPolicy, error) 
 	policy, known := map[string]TLSPolicy{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
-		return 0, delivery.Problem("smtp URL: smtps is always encrypted, tls has no place there")
+		return 0, delivery.Problem("smtps is always encrypted, tls has no place there")
 	case scheme == "smtps":
 		return TLSImplicit, nil
 	case given && !known:
-		return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
+		return 0, delivery.Problem("tls must be required, opportunistic or none")
 	case !given && loopback.IsHost(host):
 		return TLSNone, nil
 	}
 	return policy, nil
-}
-
-// loadCAPool returns the certificates of a PEM file; nil if path is empty.
-func loadCAPool(path string) (*x509.CertPool, error) {
-	if path == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("smtp URL: ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, delivery.Problem("smtp URL: ca: no certificate in the file")
-	}
-	return pool, nil
 }

@@ -68,22 +68,6 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-func TestParseURLs(t *testing.T) {
-	configs, err := smtp.ParseURLs("smtp://a.example, smtps://u:x%2Cy@b.example")
-	if err != nil || len(configs) != 2 || configs[0].Host != "a.example" || configs[1].Password != "x,y" {
-		t.Errorf("got %v, %v", configs, err)
-	}
-	for _, list := range []string{"smtp://a.example,", "smtp://a.example,http://b.example"} {
-		if _, err := smtp.ParseURLs(list); err == nil || !strings.Contains(err.Error(), "server 2") {
-			t.Errorf("%q: %v", list, err)
-		}
-	}
-	configs[0].Hello = "a\r\nQUIT" // set after it was parsed
-	if _, err := smtp.NewServers(configs...); err == nil {
-		t.Error("a command in the name passes")
-	}
-}
-
 func TestConfigKeepsItsPassword(t *testing.T) {
 	config, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"sendcode/internal/servertest"
@@ -139,6 +140,20 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	s.Serve(server)
 	return client, nil
+}
+
+// BlackHole is a host that swallows packets.
+const BlackHole = "blackhole.example"
+
+// DialBlackHole gives a Dial that ends by time alone, and counts the calls for BlackHole's port 587.
+func DialBlackHole(dials *atomic.Int32) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if network+" "+address == "tcp "+BlackHole+":587" {
+			dials.Add(1)
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 }
 
 // Addr is host:port.

@@ -38,9 +38,10 @@ const (
 UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
 WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
 	outboxSQL = `
-INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at)
-SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at
-FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[]) AS u(id, due_at, channel, stranger, expires_at)`
+INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at, u.sealed
+FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[], $6::bytea[])
+     AS u(id, due_at, channel, stranger, expires_at, sealed)`
 )
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.

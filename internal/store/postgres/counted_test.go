@@ -129,6 +129,9 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			if random.IntN(5) == 0 {
 				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
 			}
+			if in.Verification.CallerChecks = random.IntN(4) == 0; in.Verification.CallerChecks {
+				in.Code = []byte("sealed")
+			}
 		})
 		begun := f.Admit(t, in)
 		again := f.Intent(n, func(again *store.Intent) {
@@ -145,7 +148,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			if random.IntN(2) == 0 {
 				f.Ended(t, again, storetest.Sent)
 			}
-			if random.IntN(3) > 0 {
+			if random.IntN(3) > 0 && !in.Verification.CallerChecks {
 				storetest.Must(f.Check(t.Context(), storetest.Right(begun.Verification.ID)))(t)
 			}
 		}

@@ -79,7 +79,7 @@ func (m *model) readFiltered() {
 		func() { filter.From = storetest.Epoch.Add(m.span("from")) },
 		func() { filter.To = storetest.Epoch.Add(m.span("to")) },
 		func() {
-			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled)
+			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled, store.CodeOfCaller)
 		},
 	}
 	for range m.number("conditions", 0, 3) {

@@ -149,7 +149,9 @@ func (m *model) begin(*rapid.T) {
 	if in.Verification.Holder == "" {
 		in.Verification.Class = rapid.SampledFrom(store.Classes).Draw(m.T, "class")
 	}
-	if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
+	if in.Verification.CallerChecks = m.number("caller's", 0, 5) == 0; in.Verification.CallerChecks {
+		in.Code = []byte("sealed " + in.Verification.ID)
+	} else if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}
 	in.Rejections = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),

@@ -55,3 +55,6 @@ func VerificationFields(v *store.Verification) []any { return VerificationTable.
 func WorkFields(w *store.Work) []any {
 	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
+
+// FlightFields returns the destinations to scan outbox.sealed, SendColumns and VerificationColumns into.
+func FlightFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }

@@ -71,8 +71,9 @@ var outcomes = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
 	store.CodeLocked:   open + " AND v.attempts >= v.max_attempts",
-	store.CodeExpired:  open + " AND v.attempts < v.max_attempts AND v.expires_at <= @now",
-	store.CodeWaiting:  open + " AND v.attempts < v.max_attempts AND v.expires_at > @now",
+	store.CodeExpired:  open + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at <= @now",
+	store.CodeWaiting:  open + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at > @now",
+	store.CodeOfCaller: open + " AND v.caller_checks",
 }
 
 const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"

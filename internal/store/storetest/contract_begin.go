@@ -102,10 +102,15 @@ func badIntents(t *testing.T, f *Fixture) {
 		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
 		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.KnownBrowser, "s:1" },
-		"long":             func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
-		"NUL in the join":  func(in *store.Intent) { in.Join = "\x00" },
-		"observed comma":   func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
-		"observed NUL":     func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
+		"code of nobody":   func(in *store.Intent) { in.Code = []byte("sealed") },
+		"caller's no code": func(in *store.Intent) { in.Verification.CallerChecks = true },
+		"code of another": func(in *store.Intent) {
+			in.Verification.CallerChecks, in.Code, in.Join = true, []byte("sealed"), "v"
+		},
+		"long":            func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
+		"NUL in the join": func(in *store.Intent) { in.Join = "\x00" },
+		"observed comma":  func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
+		"observed NUL":    func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
 	} {
 		_, err := f.Begin(t.Context(), f.Intent(1, change))
 		if !errors.Is(err, store.ErrBadRequest) {

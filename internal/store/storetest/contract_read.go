@@ -57,7 +57,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 
 // Sends are found by what became of their codes, and by the network and the request of the client.
 func codeStates(t *testing.T, f *Fixture) {
-	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired, store.CodeWaiting}
+	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired, store.CodeOfCaller, store.CodeWaiting}
 	var sends []uuid.UUID
 	codes := []string{"unknown"}
 	for n, state := range states {
@@ -66,6 +66,9 @@ func codeStates(t *testing.T, f *Fixture) {
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
 			in.Verification.MaxAttempts, in.Send.IP, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n), fmt.Sprint("request", n)
+			if state == store.CodeOfCaller {
+				withCode("sealed")(in)
+			}
 		}))
 		switch state {
 		case store.CodeEntered:
@@ -84,7 +87,7 @@ func codeStates(t *testing.T, f *Fixture) {
 		}
 	}
 	got, now := Must2(f.CodesOf(t.Context(), codes))(t)
-	Equal(t, "codes, clock", []any{len(got), now}, []any{5, f.Now})
+	Equal(t, "codes, clock", []any{len(got), now}, []any{6, f.Now})
 }
 
 func manyRefusals(t *testing.T, f *Fixture) {

@@ -48,7 +48,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 var Traces = map[string]string{
 	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "request": "order-of-quentin", "holder": "s:quentin",
 	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
-	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
+	"caller's code": "code for quentin", "why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
 }
 
 // WriteTraces has a recipient leave what they can, in every table and state.
@@ -61,8 +61,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
-	for i := range 4 {
-		begun := f.Admit(t, f.Intent(n, mark))
+	for i := range 4 { // of these, the first stays under way
+		begun := f.Admit(t, f.Intent(n, mark, withCode(Traces["caller's code"])))
 		switch i {
 		case 1:
 			f.End(t, begun.Send.ID, Sent)

@@ -129,7 +129,7 @@ func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
 }
 
 // Finished implements outbox.Observer.
-func (o *Observed) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+func (o *Observed) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
 
 // Checked implements verification.Observer.
 func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }

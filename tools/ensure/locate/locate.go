@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, PgBouncer, proxies, a browser, a C compiler, Node, Python.
+// Redis, Postgres, PgBouncer, proxies, a browser, a C compiler, Node, Python, Django.
 //
 // internal/servertest starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -55,21 +55,32 @@ var (
 	HAProxy = Part{"haproxy", []string{"haproxy"}, "haproxy", firstOf(inPath("haproxy"), atPath("/usr/sbin/haproxy"))}
 	Nginx   = Part{"nginx", []string{"nginx-light"}, "nginx", firstOf(inPath("nginx"), atPath("/usr/sbin/nginx"))}
 	Caddy   = Part{"caddy", []string{"caddy"}, "caddy", inPath("caddy")}
-	// Node and Python run the examples in their languages.
+	// Node, Python and Django run the examples in their languages.
 	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
 	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
+	Django = Part{"Django", []string{"python3-django"}, "python && pip3 install django", findDjango}
 	// Promtool tests the alert rules.
 	Promtool = Part{"promtool", []string{"prometheus"}, "prometheus", inPath("promtool")}
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Promtool}
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Django, Promtool}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
 		return inPath(cc[0])()
 	}
 	return inPath("gcc", "clang", "cc")()
+}
+
+// findDjango returns a Python that has it: the first of the PATH, or the system's, whose packages are Debian's.
+func findDjango() (string, bool) {
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(python, "-c", "import django").Run() == nil {
+			return python, true
+		}
+	}
+	return "", false
 }
 
 func firstOf(ways ...func() (string, bool)) func() (string, bool) {

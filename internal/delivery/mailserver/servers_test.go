@@ -1,8 +1,7 @@
-package smtp_test
+package mailserver_test
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/servertest"
@@ -54,14 +54,14 @@ func TestServersInOrder(t *testing.T) {
 }
 
 // pair is two servers, the preferred one first, in a bubble.
-func pair(t *testing.T, first, second smtptest.Script) (smtp.Servers, *smtptest.Server, *smtptest.Server) {
+func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smtptest.Server, *smtptest.Server) {
 	t.Helper()
 	a, b := smtptest.New(t, first), smtptest.New(t, second)
 	return slices.Concat(sender(t, a), sender(t, b)), a, b
 }
 
 // post sends n mails, the first with the given number, from as many goroutines as an outbox has, and gives the failures.
-func post(t *testing.T, servers smtp.Servers, first, n int) []error {
+func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
 	t.Helper()
 	outcomes := make([]error, n)
 	var next atomic.Int32
@@ -77,26 +77,12 @@ func post(t *testing.T, servers smtp.Servers, first, n int) []error {
 	return slices.DeleteFunc(outcomes, func(err error) bool { return err == nil })
 }
 
-// blackHole swallows packets: dialling it ends by time alone.
-func blackHole(dials *atomic.Int32) func(*smtp.Config) {
-	return func(c *smtp.Config) {
-		c.Host = "blackhole.example"
-		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if network+" "+address == "tcp blackhole.example:587" {
-				dials.Add(1)
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
 func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
-		servers := slices.Concat(newSender(t, smtp.Config{}, blackHole(&dials)), sender(t, good))
+		servers := slices.Concat(newSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), sender(t, good))
 		began := time.Now()
 		if failures := post(t, servers, 1, 200); len(failures) != 0 {
 			t.Fatal(failures[0])

@@ -1,0 +1,17 @@
+class CodesController < ApplicationController
+  def create
+    status, answer = ask("/v1/verifications", channel: "email", to: params[:to], trust: "stranger")
+    session[:asked] = { "id" => answer["id"], "to" => params[:to] } if status == 202 # the address stays here: a form can be changed
+    render json: answer, status: status
+  end
+  def check
+    asked = session[:asked] || {}
+    status, answer = ask("/v1/verifications/#{asked["id"]}/check", code: params[:code])
+    answer["valid"] ? render(plain: "Welcome, #{asked["to"]}") : render(json: answer, status: status) # log the person in here
+  end
+  private def ask(path, body)
+    headers = { "Authorization" => "Bearer #{ENV["CODES_KEY"]}", "Content-Type" => "application/json", "Idempotency-Key" => SecureRandom.uuid }
+    answer = Net::HTTP.post(URI(ENV["CODES_URL"] + path), body.to_json, headers)
+    [answer.code.to_i, JSON.parse(answer.body)]
+  end
+end

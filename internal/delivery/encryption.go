@@ -1,0 +1,47 @@
+package delivery
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Encryption describes how a connection to a mail server was encrypted.
+type Encryption struct {
+	Version  string    // "TLS 1.3"; empty in the clear
+	Offered  bool      // in the clear, although the server offers STARTTLS
+	Implicit bool      // TLS from the first byte, not by STARTTLS
+	Issuer   string    // of the server's certificate
+	Until    time.Time // when the certificate ends
+}
+
+// EncryptionOf returns the encryption of a TLS connection.
+func EncryptionOf(state *tls.ConnectionState, implicit bool) Encryption {
+	e := Encryption{Version: tls.VersionName(state.Version), Implicit: implicit}
+	if chain := state.PeerCertificates; len(chain) > 0 {
+		issuer := chain[0].Issuer
+		e.Issuer = cmp.Or(strings.Join(issuer.Organization, " "), issuer.CommonName, "an authority without a name")
+		e.Until = chain[0].NotAfter
+	}
+	return e
+}
+
+// LoadCAPool returns the certificates of a PEM file; nil if path is empty.
+func LoadCAPool(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, Problem("ca: no certificate in the file")
+	}
+	return pool, nil
+}

@@ -1,0 +1,82 @@
+package mailapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
+)
+
+// resend is the API of Resend (resend.com/docs/api-reference/emails/send-email).
+type resend struct{ *Config }
+
+func openResend(c *Config) (api, error) {
+	if c.Username != "" || c.Password == "" {
+		return nil, delivery.Problem("must be resend://:key@api.resend.com, with the API key as the password")
+	}
+	c.Host = cmp.Or(c.Host, "api.resend.com")
+	return resend{c}, nil
+}
+
+func (r resend) idempotent() bool { return true }
+
+func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error) {
+	m, err := mail.Message.WithTexts()
+	if err != nil {
+		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Reason: delivery.ReasonTemplate, Err: exchange.ErrMessage}
+	}
+	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "Auto-Submitted": "auto-generated"}
+	if m.Language != "" {
+		headers["Content-Language"] = m.Language
+	}
+	maps.Copy(headers, m.Marks)
+	type tag struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	body, _ := json.Marshal(struct { // texts always encode
+		From    string            `json:"from"`
+		To      []string          `json:"to"`
+		Subject string            `json:"subject"`
+		Text    string            `json:"text"`
+		HTML    string            `json:"html,omitempty"`
+		Headers map[string]string `json:"headers"`
+		Tags    []tag             `json:"tags"`
+	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendOf(mail)}}})
+	request := r.call(http.MethodPost, "/emails")
+	request.Body = body
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", sendOf(mail)+"/"+exchange.HexSHA256(string(body))[:32])
+	return request, nil
+}
+
+func (r resend) call(method, path string) exchange.Request {
+	return exchange.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
+		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"}, // Resend answers 403 without a User-Agent
+	}}
+}
+
+func (r resend) read(a exchange.Response) (accepted bool, code, words string) {
+	var said struct{ ID, Name, Message string }
+	_ = json.Unmarshal(a.Body, &said) // without a code the status counts
+	return said.ID != "", said.Name, said.Message
+}
+
+// meanings are those of resend.com/docs/api-reference/errors that their status does not tell.
+func (r resend) meanings() map[string]meaning {
+	return map[string]meaning{
+		"invalid_from_address":           temporary,
+		"invalid_idempotent_request":     unknown, // the key is known: an earlier request had it
+		"concurrent_idempotent_requests": unknown,
+	}
+}
+
+// probe lists the domains. A key that may only send is told so, and is good.
+func (r resend) probe() (exchange.Request, func(int, string) bool) {
+	return r.call(http.MethodGet, "/domains"), func(status int, code string) bool {
+		return status == http.StatusOK || code == "restricted_api_key"
+	}
+}

@@ -1,0 +1,223 @@
+package mailapi
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/exchange"
+)
+
+// api is what differs between providers.
+type api interface {
+	// request returns the request that hands over a mail.
+	request(mail *delivery.Rendered) (exchange.Request, *delivery.Error)
+	// idempotent reports whether the same request, repeated, is one mail.
+	idempotent() bool
+	// read reports whether an answer with success has what the provider names a mail by; a success without it may be a gateway's. It returns
+	// the code and the words of any other answer; empty if it has none.
+	read(a exchange.Response) (accepted bool, code, words string)
+	// meanings returns what codes mean.
+	meanings() map[string]meaning
+	// probe returns a request that does no harm, and whether its answer shows that the login is good.
+	probe() (r exchange.Request, good func(status int, code string) bool)
+}
+
+// provider is a row of providers.
+type provider struct {
+	parameters []string // of its URLs, beside those of all
+	// open checks a configuration, and fills in what depends on the provider, such as the host.
+	open func(c *Config) (api, error)
+}
+
+// providers are the providers by the scheme of their URLs.
+var providers = map[string]provider{
+	"resend": {nil, openResend},
+	"ses":    {[]string{"region", "configuration_set"}, openSES},
+}
+
+// Schemes returns the schemes of the providers' URLs, sorted.
+func Schemes() []string { return slices.Sorted(maps.Keys(providers)) }
+
+// Knows reports whether a scheme is a provider's.
+func Knows(scheme string) bool { return providers[scheme].open != nil }
+
+// meaning is what a code says of a mail that was not accepted.
+type meaning string
+
+const (
+	rejected  = meaning(delivery.Rejected)  // this mail, for good
+	temporary = meaning(delivery.Temporary) // our account, key, sender or pace, whatever the mail: another server may do better
+	unknown   = meaning(delivery.Unknown)   // the mail may have been accepted
+	noMailbox = meaning("no_mailbox")       // the provider takes no mail for this address
+)
+
+// codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
+const codeNoMailbox = "5.1.1"
+
+const (
+	errClosed = delivery.Problem("the sender is closed")
+	errLogin  = delivery.Problem("the key or the signature is refused")
+	errUTF8   = delivery.Problem("the provider does not take non-ASCII local parts")
+)
+
+// Server is one account with a provider. Safe for concurrent use.
+type Server struct {
+	config Config
+	api    api
+	http   exchange.Client
+	slots  chan struct{}
+	waits  atomic.Int64
+	closed atomic.Bool
+}
+
+// New checks the configuration of a server, and dials nothing.
+func New(c Config) (*Server, error) {
+	a, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs}, slots: make(chan struct{}, c.MaxConns),
+	}, nil
+}
+
+// Address returns host:port.
+func (s *Server) Address() string { return s.config.address() }
+
+// MaxConns returns how many requests there may be at once, each over a connection of its own.
+func (s *Server) MaxConns() int { return cap(s.slots) }
+
+// Conns returns how many requests are under way, and how many mails waited for their turn since the start; no connection is kept idle.
+func (s *Server) Conns() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
+
+// Close has later deliveries fail, Temporary. Those under way end undisturbed.
+func (s *Server) Close() { s.closed.Store(true) }
+
+// Deliver waits at most patience for its turn, and calls begin. If begin returns true, it offers the mail and returns the answer that accepted
+// it, as rows have it. tried is false if the mail was not offered: because of begin; because its turn did not come; or, with fail, because
+// ctx ended or the server is closed.
+func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+	ok, fail := s.acquire(ctx, patience)
+	if !ok {
+		return "", false, fail
+	}
+	defer func() { <-s.slots }()
+	if !begin() {
+		return "", false, nil
+	}
+	reply, fail = s.send(ctx, mail)
+	return reply, true, fail
+}
+
+// acquire takes a slot within patience.
+func (s *Server) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
+	switch {
+	case s.closed.Load():
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
+	case ctx.Err() != nil: // select would choose by chance
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return true, nil
+	default:
+	}
+	if patience == 0 {
+		return false, nil
+	}
+	s.waits.Add(1)
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case s.slots <- struct{}{}:
+		return true, nil
+	case <-over.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: ctx.Err()}
+	}
+}
+
+// pauses are the waits before a request of unknown outcome is repeated.
+var pauses = []time.Duration{time.Second, 3 * time.Second}
+
+// send makes the request of a mail and, if its outcome is unknown and the provider knows the request again, repeats it.
+func (s *Server) send(ctx context.Context, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
+	r, fail := s.api.request(mail)
+	if fail != nil {
+		return "", fail
+	}
+	reply, fail = s.try(ctx, r, mail.Private)
+	if fail == nil || fail.Class != delivery.Unknown || !s.api.idempotent() {
+		return reply, fail
+	}
+	for _, pause := range pauses {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return "", fail
+		}
+		again, failed := s.try(ctx, r, mail.Private)
+		if failed == nil || failed.Class == delivery.Rejected {
+			return again, failed
+		}
+	}
+	return "", fail
+}
+
+// try makes the request once.
+func (s *Server) try(ctx context.Context, r exchange.Request, private delivery.Private) (reply string, fail *delivery.Error) {
+	a, fail := s.http.Do(ctx, r)
+	if fail != nil {
+		return "", fail
+	}
+	accepted, code, words := s.api.read(a)
+	if accepted && a.Status/100 == 2 {
+		return delivery.FormatReply(a.Status, ""), nil
+	}
+	fail = exchange.ErrorByStatus(a, code)
+	switch m := s.api.meanings()[code]; m {
+	case "":
+	case noMailbox:
+		fail.Class, fail.Code = delivery.Rejected, codeNoMailbox
+	default:
+		fail.Class = delivery.Class(m)
+	}
+	private.Login = []string{s.config.Username, s.config.Password}
+	fail.Text = delivery.RedactReply(words, private)
+	return "", fail
+}
+
+// sendOf returns the ID of the send, by which a provider's events name it: the Message-ID without its domain.
+func sendOf(mail *delivery.Rendered) string {
+	id, _, _ := strings.Cut(mail.Message.ID, "@")
+	return id
+}
+
+// Examine makes a request that does no harm, logged in and encrypted as configured. It sends no mail. It returns how the connection was
+// encrypted. The error is a [*delivery.Error], or describes the problem with the configuration.
+func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
+	s, err := New(c)
+	if err != nil {
+		return delivery.Encryption{}, err
+	}
+	r, good := s.api.probe()
+	a, fail := s.http.Do(ctx, r)
+	if fail != nil {
+		return delivery.Encryption{}, fail
+	}
+	if _, code, _ := s.api.read(a); !good(a.Status, code) {
+		return delivery.Encryption{}, &delivery.Error{
+			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeCode(code), Err: errLogin,
+		}
+	}
+	if a.TLS == nil {
+		return delivery.Encryption{}, nil
+	}
+	return delivery.EncryptionOf(a.TLS, true), nil
+}
