@@ -38,12 +38,12 @@ func ToneOf(s store.Status) tone {
 }
 
 // NotDelivered reports whether it is known that a send did not reach its recipient.
-func NotDelivered(s store.Send) bool {
+func NotDelivered(s store.Row) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
 // RequestedLocale returns the language that was asked for; "" for "*", which is any.
-func RequestedLocale(s store.Send) string { return strings.Trim(s.Locale, "*") }
+func RequestedLocale(s store.Row) string { return strings.Trim(s.Locale, "*") }
 
 // codeStates are the states of codes in the words of lists.
 var codeStates = map[verification.State]store.CodeState{
