@@ -219,9 +219,15 @@ func (a *App) registerConsole(e *echo.Echo) {
 	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
 		return
 	}
+	var carriers []string
+	if all, ok := a.carrier.(*sms.Carriers); ok {
+		for _, h := range all.Health() {
+			carriers = append(carriers, h.Server)
+		}
+	}
 	a.console = console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk,
-		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
+		Logger: a.logger, FailingServers: a.FailingServers, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,

@@ -50,6 +50,7 @@ type Config struct {
 	Logger         *slog.Logger
 	Now            func() time.Time                                   // nil: time.Now
 	FailingServers func() []FailingServer                             // the mail servers and carriers whose circuit breaker is open
+	Carriers       []string                                           // names of the carriers of text messages
 	StorageStatus  func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
 }
 

@@ -164,7 +164,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Row) (n 
 		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		f.Before = new(markOf(rows[len(rows)-1]))
+		f.Before = new(markOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}

@@ -39,6 +39,14 @@ func (r row) ToText() string {
 	return r.To
 }
 
+// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and for a row of several.
+func (r row) Tag() string {
+	if r.Recipients > 0 {
+		return ""
+	}
+	return r.Recipient.Tag()
+}
+
 // RequestedLocale returns the language that was asked for; "" if any would do.
 func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 
@@ -56,7 +64,7 @@ func (r row) State() explain.Label {
 // Told returns what the row says of its send; the page's script compares it with what the stream tells.
 func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
-// Why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not count", "minute · 42 s left · ×3".
 func (r row) Why() string {
 	var parts []string
 	add := func(is bool, text string) {
@@ -68,8 +76,8 @@ func (r row) Why() string {
 	add(refused, r.BlockedBy)
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
-	add(!refused, r.ProviderCode)
-	add(!refused, r.W.Or("reason", r.Reason))
+	add(!refused, explain.FailureText(r.Send, r.W))
+	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode) // an accepted one is not worth its room
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
 	add(r.Forgiven, r.W.Get("why.forgiven"))
@@ -138,7 +146,8 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 		}
 		if v, found := codes.of(s); found {
 			state := explain.CodeStateOf(v, codes.now)
-			if waits := state == store.CodeWaiting; !waits || !explain.NotDelivered(s) { // nothing waits for what did not arrive
+			waits := state == store.CodeWaiting
+			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased { // nobody had it to enter
 				r.Code = codeLabel(state, w)
 				if waits {
 					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()

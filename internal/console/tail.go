@@ -179,7 +179,7 @@ func (e *events) sendRows(rows []store.Row, gap bool) error {
 			return err
 		}
 		if store.ByLogged(row, store.Row{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
-			e.mark = markOf(row)
+			e.mark = markOf(row.Send)
 		}
 		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.WriteCursor(e.mark), text)
 	}

@@ -59,7 +59,7 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
 	binary.BigEndian.PutUint64(id[:], uint64(f.now.UnixMilli())<<16|0x7000)
 	f.must(f.db.Begin(f.Context(), store.Intent{
-		Send:     store.Row{Send: store.Send{ID: id, App: app, Channel: ch, Purpose: "login"}},
+		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
 		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	}))
 	return id

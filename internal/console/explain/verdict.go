@@ -86,7 +86,7 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.Next = c.text(c.variantKey("next.queued", c.replyTopic(c.ProviderCode)))
+		v.Next = c.text(c.variantKey("next.queued", replyTopic(c.ProviderCode)))
 		if hasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}

@@ -27,6 +27,10 @@ func (c matter) refused() (what, next texts.Sentence) {
 			c.recipientCount())
 		next = c.Join(c.text("next.wide."+c.countedScope()), c.nextAdmitted())
 	}
+	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
+		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
+		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)), texts.At("plast", lastWrongCheck(*v))))
+	}
 	if c.valid != nil {
 		next = c.Join(next, c.text("next.refused.code"))
 	}
