@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,6 +29,8 @@ type sendBody struct {
 	VerificationID string `json:"verification_id"`
 	Session        string `json:"session"`
 	Trust          string `json:"trust"`
+	Code           string `json:"code"`
+	TTL            *int   `json:"ttl"` // seconds
 
 	Known []string `json:"known"`
 }
@@ -66,7 +69,13 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
 	ask := verification.Ask{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
-		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known, Code: body.Code,
+	}
+	if body.TTL != nil {
+		if *body.TTL < 1 || *body.TTL > int(store.MaxLife/time.Second) {
+			return ask, verification.ErrTTL
+		}
+		ask.TTL = time.Duration(*body.TTL) * time.Second
 	}
 	if who.Kind == verification.Browser {
 		if origin, err := url.Parse(c.Request().Header.Get(echo.HeaderOrigin)); err == nil {

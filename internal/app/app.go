@@ -104,7 +104,7 @@ func TuneGC(options ...memlimit.Option) {
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(server.LimitErrors(server.NameRunbooks(logger))), time.Now)
+	a := newApp(cfg, requestid.Logger(server.LimitErrors(logger)), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/keys"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -76,7 +77,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
 		k.setReason(&server.Reason{Word: "other_keys", Text: "The database was written with other keys than this replica's.", Unready: true, Err: err})
-		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err)
+		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err, runbook.Keys.See())
 		return false, nil
 	}
 	if err != nil {
@@ -189,7 +190,8 @@ func (k *keyCheck) note(missing []string) {
 	switch {
 	case slices.Equal(missing, k.missing):
 	case len(missing) > 0:
-		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing)
+		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing,
+			runbook.Keys.See())
 	default:
 		k.logger.Info("key ring complete again")
 	}

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/loopback"
 	"sendcode/internal/metrics"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -97,7 +98,7 @@ func (a *App) statementObserver() func(kind string, name func() string, took tim
 		}
 		statement := name()
 		if n, due := lines.Add(statement, time.Now()); due {
-			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n)
+			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n, runbook.DatabaseSlow.See())
 		}
 	}
 }

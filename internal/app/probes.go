@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -41,7 +42,7 @@ func (a *App) addProbes() {
 	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
-		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text)
+		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text, runbook.DatabaseAway.See())
 		checks = append(checks, func(context.Context) *server.Reason {
 			if !a.now().Before(until) {
 				return nil
@@ -59,7 +60,8 @@ func (a *App) pingRedis() func(context.Context) error {
 		err := a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err)
+			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err,
+				runbook.Redis.See())
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
 		}

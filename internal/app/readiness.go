@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -94,7 +95,7 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	switch {
 	case reason == nil && !p.slow && took >= slowAfter:
 		p.slow = true
-		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds())
+		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(), runbook.DatabaseSlow.See())
 	case reason == nil && p.slow && took < slowAfter/2:
 		p.slow = false
 		p.logger.Info("database fast again")
@@ -106,7 +107,7 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	}
 	switch {
 	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
-		p.logger.Error("database not writable: nothing is sent", "error", reason)
+		p.logger.Error("database not writable: nothing is sent", "error", reason, runbook.DatabaseAway.See())
 	case reason == nil && p.reason != nil:
 		p.logger.Info("database writable again")
 	}
@@ -165,7 +166,7 @@ func (p *databaseProbe) beat(ctx context.Context) {
 	defer p.mu.Unlock()
 	if p.seen != "" && seen != p.seen && seen != noBeat {
 		if p.others.IsZero() {
-			p.logger.Error("database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings")
+			p.logger.Error("database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
 		}
 		p.others = time.Now()
 	}

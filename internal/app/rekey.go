@@ -20,7 +20,7 @@ import (
 const rekeyRows = 500
 
 // sealLabels has the label of each of sqldb.SealedTables.
-var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel}
+var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel, "outbox": keys.CallerCodeLabel}
 
 // Rekey encrypts what is stored under older keys of the ring with its first one, beside the service, and prints to out how far it is. It
 // keeps no state: it can be stopped, and called again, at any time. The error says how many rows are left, for example because they were

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/metrics"
+	"sendcode/internal/runbook"
 )
 
 // ReloadOptions says how the configuration is read again while the service runs. With the zero value it never is.
@@ -116,7 +117,7 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 		return
 	}
 	for _, name := range needRestart {
-		r.logger.Warn("changed setting needs a restart", "setting", name)
+		r.logger.Warn("changed setting needs a restart", "setting", name, runbook.Configuration.See())
 	}
 	changed := r.current.ReloadableChanges(renewed)
 	switch {
@@ -146,11 +147,11 @@ func (r *reloader) logMistakes(err error) {
 	const what = "configuration reload rejected: nothing changed"
 	all, ok := errors.AsType[*config.Errors](err)
 	if !ok {
-		r.logger.Error(what, "error", err)
+		r.logger.Error(what, "error", err, runbook.Configuration.See())
 		return
 	}
 	for _, m := range all.Mistakes {
-		r.logger.Error(what, "setting", m.Where, "error", m.Text)
+		r.logger.Error(what, "setting", m.Where, "error", m.Text, runbook.Configuration.See())
 	}
 }
 
@@ -178,7 +179,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the database decides right without it; only looks may promise too much
-			r.logger.Warn("could not rebuild limiter from database", "error", err)
+			r.logger.Warn("could not rebuild limiter from database", "error", err, runbook.DatabaseAway.See())
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
@@ -117,7 +118,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 		case time.Since(said) >= sayEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
-				"setting", setting, "left", left.Round(time.Second).String(), "error", err)
+				"setting", setting, "left", left.Round(time.Second).String(), "error", err, runbook.DatabaseAway.See())
 		}
 		select {
 		case <-time.After(min(left, time.Second)):
@@ -151,10 +152,10 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err)
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, runbook.Redis.See())
 		return
 	} else if err != nil {
-		a.logger.Warn("Redis did not answer at start", "error", err)
+		a.logger.Warn("Redis did not answer at start", "error", err, runbook.Redis.See())
 		return
 	}
 	for _, w := range r.Warnings(ctx) {
@@ -205,6 +206,6 @@ func (a *App) healthLogger(what, key string) func(delivery.Health) {
 			a.logger.Info(what+" in use again", key, h.Server)
 			return
 		}
-		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why)
+		a.logger.Warn(what+" suspended after failures", key, h.Server, "reason", h.Why, runbook.SendsWait.See())
 	}
 }

@@ -362,7 +362,7 @@ func spendCap(scope string, shared bool) refusal {
 var ofTheRequest = []string{
 	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page", "not-found", "method-not-allowed",
 	"too-large", "unsupported-media-type", "invalid-field", "internal",
-	"not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
+	"caller-checks", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
 	"delivery-failed/blocked", "delivery-failed/country_not_served", "delivery-failed/not_configured", "delivery-failed/template",
 	"delivery-failed/unreadable", "delivery-failed/erased", "delivery-failed/ended", "delivery-failed/no_answer",
 	"check/approved", "check/expired", "check/pending",
@@ -590,7 +590,8 @@ var refusedWith = map[string]string{
 	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
 	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
 	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
-	"redemption.ErrRedeemed": "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
+	"verification.ErrCallerChecks": "caller-checks",
+	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
 }
 
 // mappedErrors are the errors that the table of package server names.

@@ -86,8 +86,9 @@ var checks = map[string]func(text string) string{
 	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
 	"webhook_url": checkWebhookURL,
 	"policy":      checkPolicyName, "time_zone": checkTimeZone,
-	"name":  checkName,
-	"title": checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	"name":        checkName,
+	"hook_action": checkHookAction,
+	"title":       checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),

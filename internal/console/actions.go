@@ -86,13 +86,16 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	return err
 }
 
-func personOf(s store.Send) support.Person {
+func personOf(s store.Row) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
 // appliesTo reports whether a page offers the action for a row. It offers none if the recipient was erased or forgotten.
 func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+		return false
+	}
+	if d.Name == auth.ActionResend && s.Verification.CallerChecks {
 		return false
 	}
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending

@@ -116,11 +116,14 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 		if state == store.CodeEntered { // as verifications and the time line say
 			word = "approved"
 		}
+		if state == store.CodeOfCaller {
+			word = "checked by the app"
+		}
 		if l := codeLabel(state, texts.ForConsole("")); l.Word != word || l.Sign == "" || l.Tone == "" {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.ForConsole("")}
+	r := row{Row: store.Row{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

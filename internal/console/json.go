@@ -55,12 +55,12 @@ func (a *Console) answerList(c echo.Context, q query) error {
 	if err != nil {
 		return err
 	}
-	list.JSON = func(s store.Send, _ time.Time) frame.Object { return codes.rowJSON(s) }
+	list.JSON = func(s store.Row, _ time.Time) frame.Object { return codes.rowJSON(s) }
 	return list.WriteJSON(c, page)
 }
 
 // rowJSON returns a row of the database for scripts, without what became of its code.
-func rowJSON(s store.Send) frame.Object {
+func rowJSON(s store.Row) frame.Object {
 	row := frame.Object{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
 		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": frame.OrNull(s.Reason),
@@ -87,7 +87,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	codes, err := a.codesOf(c.Request().Context(), append([]store.Send{s.Send}, s.Related...))
+	codes, err := a.codesOf(c.Request().Context(), append([]store.Row{s.Send}, s.Related...))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func verificationJSON(v store.Verification, now time.Time) frame.Object {
 	return frame.Object{
 		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
 		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
-		"approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
+		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
 		"checks": frame.Objects(v.Checks, func(x store.Check) frame.Object {
 			return frame.Object{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),

@@ -18,6 +18,7 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -36,7 +37,7 @@ type Limiter interface {
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
 	Look(ctx context.Context, l gate.Look) (gate.History, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	FailedSends(ctx context.Context, q store.FailedQuery) ([]store.FailedSend, time.Time, error)
 	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
@@ -111,7 +112,7 @@ type outage struct {
 
 func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err)
+		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err, runbook.Redis.See())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -28,7 +29,7 @@ func (g *Gates) UpdateEventTime(ctx context.Context, s buckets.Subject, sendID s
 		return
 	}
 	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
-		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err)
+		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err, runbook.Redis.See())
 	}
 }
 

@@ -9,22 +9,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"sendcode/internal/server"
 )
 
-const dynamic = "\x00" // stands for what is known at run time alone
-
-// Each warning and error of the log has a section of the runbooks (server.RunbookLines), each section says the four things that a person who is
+// Each warning and error of the log names a section of the runbooks beside its text, each section says the four things that a person who is
 // woken up asks, and each is reached from an alert or a line. A line whose whole text is computed is a warning about a setting, in a variable
 // w, and says itself what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
-	written := map[string]bool{}
+	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
+	for _, s := range sources(t) {
+		if s.pkg == "internal/runbook" {
+			maps.Copy(sections, constantsOf(s.file))
+		}
+	}
 	for _, s := range sources(t) {
 		if s.test || free(s.pkg) {
 			continue
 		}
-		constants := constantsOf(s.file)
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -34,29 +34,24 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			if name, isName := arg.(*ast.Ident); arg == nil || isName && name.Name == "w" {
 				return true
 			}
-			text := textOf(arg, constants)
-			found := false
-			for head := range sectionOfLine() {
-				if head == server.RunbookKey(text) || strings.HasPrefix(text, dynamic) && strings.HasSuffix(head, strings.TrimPrefix(text, dynamic)) && text != dynamic {
-					written[head], found = true, true
-				}
+			named := runbooksOf(call)
+			if len(named) != 1 {
+				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes",
+					s.name, textOf(arg), len(named))
 			}
-			if !found {
-				t.Errorf("%s: the log line %q has no section of the runbooks: add it to server.RunbookLines", s.name, text)
+			for _, name := range named {
+				used[sections[name]] = true
 			}
 			return true
 		})
 	}
-	reached := regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t, "docs/alerts.yaml"), -1)
-	used := map[string]bool{}
-	for _, section := range reached {
-		used[section[1]] = true
-	}
-	for head, section := range sectionOfLine() {
-		used[section] = true
-		if !written[head] {
-			t.Errorf("no log line begins with %q", head)
+	for name, section := range sections {
+		if !used[section] {
+			t.Errorf("no log line names runbook.%s", name)
 		}
+	}
+	for _, section := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t, "docs/alerts.yaml"), -1) {
+		used[section[1]] = true
 	}
 	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
 	for part := range strings.SplitSeq(text, "\n## ") {
@@ -74,6 +69,36 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	}
 	for _, section := range slices.Sorted(maps.Keys(used)) {
 		t.Errorf("there is no runbook %s", section)
+	}
+}
+
+// runbooksOf returns the constants of package runbook that a call names.
+func runbooksOf(call *ast.CallExpr) (names []string) {
+	ast.Inspect(call, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && lastName(s.X) == "runbook" {
+			names = append(names, s.Sel.Name)
+		}
+		return true
+	})
+	return names
+}
+
+// Each runbook names panels, and the dashboard has them.
+func TestEveryRunbookHasAPanel(t *testing.T) {
+	board := readFile(t, "deploy/grafana/sendcode.json")
+	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
+	for part := range strings.SplitSeq(text, "\n## ") {
+		heading, _, _ := strings.Cut(part, "\n")
+		named := regexp.MustCompile(`(?m)^- \*\*Panels\*\*: (.+)\.$`).FindStringSubmatch(part)
+		if named == nil {
+			t.Errorf("the runbook %s names no panel", heading)
+			continue
+		}
+		for panel := range strings.SplitSeq(named[1], "; ") {
+			if !strings.Contains(board, `"title": "`+panel+`", "description"`) {
+				t.Errorf("the runbook %s names the panel %q, which the dashboard does not have", heading, panel)
+			}
+		}
 	}
 }
 
@@ -118,7 +143,7 @@ func jobOf(n ast.Node) (name string, fails bool) {
 		}
 		switch lastName(field.Key) {
 		case "Name":
-			name = textOf(field.Value, nil)
+			name = textOf(field.Value)
 		case "Run":
 			call, ok := field.Value.(*ast.CallExpr)
 			fails = !ok || lastName(call.Fun) != "Func"
@@ -128,17 +153,6 @@ func jobOf(n ast.Node) (name string, fails bool) {
 		}
 	}
 	return name, fails && len(row.Elts) > 2
-}
-
-// sectionOfLine is server.RunbookLines the other way round.
-func sectionOfLine() map[string]string {
-	all := map[string]string{}
-	for section, lines := range server.RunbookLines {
-		for _, line := range lines {
-			all[line] = section
-		}
-	}
-	return all
 }
 
 // messageOf returns the text of a call that logs a warning or an error; nil for other calls.
@@ -186,7 +200,7 @@ func constantsOf(file *ast.File) map[string]string {
 			for _, spec := range d.Specs {
 				if v := spec.(*ast.ValueSpec); len(v.Values) == len(v.Names) {
 					for i, name := range v.Names {
-						all[name.Name] = textOf(v.Values[i], nil)
+						all[name.Name] = textOf(v.Values[i])
 					}
 				}
 			}
@@ -196,19 +210,15 @@ func constantsOf(file *ast.File) map[string]string {
 	return all
 }
 
-// textOf returns a text, with dynamic in the place of what is not constant.
-func textOf(e ast.Expr, constants map[string]string) string {
+// textOf returns a text; "" for what is not written as one.
+func textOf(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.BasicLit:
 		if text, err := strconv.Unquote(x.Value); err == nil {
 			return text
 		}
 	case *ast.BinaryExpr:
-		return textOf(x.X, constants) + textOf(x.Y, constants)
-	case *ast.Ident:
-		if text, ok := constants[x.Name]; ok {
-			return text
-		}
+		return textOf(x.X) + textOf(x.Y)
 	}
-	return dynamic
+	return ""
 }

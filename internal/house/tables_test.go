@@ -25,7 +25,10 @@ var edges = map[string]string{
 	"internal/jsonpath":         "",
 	"internal/requestid":        "",
 	"internal/loopback":         "",
+	"internal/runbook":          "", // the sections of the runbooks that log lines name
 	"internal/peek":             "",
+	"internal/standardwebhooks": "",
+	"internal/hooks":            "internal/recipient internal/standardwebhooks",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
@@ -57,27 +60,27 @@ var edges = map[string]string{
 	"internal/testrecipient":  "internal/keys internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store internal/testrecipient",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
-	"internal/webhook":        "internal/keys internal/policy internal/store",
-	"internal/gates":          "quota internal/buckets internal/policy internal/store internal/store/gate",
-	"internal/refusals":       "quota internal/recipient internal/store",
-	"internal/outbox": "internal/buckets internal/testrecipient internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
+	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
+	"internal/gates":          "internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
+	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
+	"internal/outbox": "internal/runbook internal/buckets internal/testrecipient internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/reports":   "internal/webhook internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
-	"internal/jobs":      "internal/webhook internal/policy internal/store",
+	"internal/reports":   "internal/standardwebhooks internal/runbook internal/webhook internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
+	"internal/jobs":      "internal/runbook internal/webhook internal/policy internal/store",
 	"internal/admission": "internal/fault internal/store",
 	"internal/limits":    "internal/fault quota", // not internal/gates: it asks an interface
-	"internal/verification": "internal/buckets internal/testrecipient internal/admission internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
+	"internal/verification": "internal/runbook internal/buckets internal/testrecipient internal/admission internal/fault internal/requestid quota internal/policy internal/gates internal/refusals internal/keys internal/code internal/message " +
 		"internal/recipient internal/proof internal/store internal/store/gate internal/webhook", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/fault internal/policy internal/proof internal/recipient internal/store internal/keys internal/verification",
-	"internal/support": "internal/buckets internal/webhook internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
+	"internal/support": "internal/runbook internal/buckets internal/webhook internal/fault quota internal/verification internal/policy internal/keys internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
-	"internal/page": "internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/server": "internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/api":    "internal/hooks internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
+	"internal/page": "internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
-	"internal/console": "internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
+	"internal/console": "internal/runbook internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
 		"internal/console/records internal/console/policies",
 	"internal/console/records":    "internal/fault internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/frame",
@@ -85,20 +88,20 @@ var edges = map[string]string{
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
-	"internal/console/auth": "internal/buckets internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
+	"internal/console/auth": "internal/runbook internal/buckets internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	"internal/reference": "docs internal/server web",
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
+	"internal/config": "internal/hooks internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/hooks internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +

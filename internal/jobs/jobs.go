@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"sendcode/internal/runbook"
 )
 
 // Job is one row of the table.
@@ -28,14 +30,14 @@ const DefaultTick = time.Second
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then it runs those with AtStop once more, one
-// after the other. If tick is 0, it is DefaultTick.
-func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logger) {
+// after the other. If tick is 0, it is DefaultTick. observer may be nil.
+func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
 	}
 	var work sync.WaitGroup
 	for _, j := range table {
-		work.Go(func() { j.loop(ctx, tick, logger) })
+		work.Go(func() { j.loop(ctx, tick, observer, logger) })
 	}
 	work.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -43,18 +45,21 @@ func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logg
 	for _, j := range table {
 		if j.AtStop {
 			if _, err := j.Run(last); err != nil {
-				logger.Warn("job failed", "job", j.Name, "error", err)
+				logger.Warn("job failed", "job", j.Name, "error", err, runbook.Jobs.See())
 			}
 		}
 	}
 }
 
-func (j Job) loop(ctx context.Context, tick time.Duration, logger *slog.Logger) {
+func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
 	var failures failures
 	for {
 		again, err := j.Run(ctx)
 		if ctx.Err() == nil {
 			failures.report(j.Name, err, logger)
+			if observer != nil {
+				observer.JobRan(j.Name, err != nil)
+			}
 		}
 		wait := max(j.Every, tick)
 		if again {
@@ -82,7 +87,7 @@ func (f *failures) report(job string, err error, logger *slog.Logger) {
 		f.logged = time.Time{}
 	case time.Since(f.logged) >= repeatAfter:
 		f.logged = time.Now()
-		logger.Warn("job failed", "job", job, "error", err)
+		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
 )
@@ -22,8 +23,9 @@ type Store interface {
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
 
-// Observer counts automatic pauses. It must not block.
+// Observer counts runs of jobs and automatic pauses. It must not block.
 type Observer interface {
+	JobRan(job string, failed bool)
 	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
 }
 
@@ -148,7 +150,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
 		l.alarmedAt = now
-		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err)
+		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err, runbook.Room.See())
 	}
 	return true, nil
 }
@@ -193,7 +195,7 @@ func (l *Maintenance) alarm(p store.PrefixPause) {
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)
 	}
-	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", args...)
+	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", append(args, runbook.TextMessages.See())...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}

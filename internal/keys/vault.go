@@ -1,22 +1,29 @@
 package keys
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 )
 
-// Labels separate the keys of the ring. RecipientLabel seals the address of a verification.
+// Labels separate the keys of the ring. RecipientLabel seals the address of a verification, CallerCodeLabel the code of a caller.
 const (
-	RecipientLabel = "recipient"
-	codeLabel      = "code"
-	knownLabel     = "known browser"
+	RecipientLabel  = "recipient"
+	CallerCodeLabel = "caller's code"
+
+	codeLabel  = "code"
+	knownLabel = "known browser"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the database
@@ -83,14 +90,44 @@ func knownBinding(app string, ch recipient.Channel, address recipient.Hash) []by
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. It fails if the key is not in the ring, or if the verification's nonce or alphabet is
-// invalid.
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the verification's nonce or alphabet is
+// invalid, or if the code is the caller's.
 func (k Vault) DeriveCode(v store.Verification) (string, error) {
+	if v.CallerChecks {
+		return "", errors.New("keys: the code is the caller's")
+	}
 	key, err := k.Ring.Subkey(v.KeyID, codeLabel)
 	if err != nil {
 		return "", err
 	}
 	return code.Derive(key, v.ID, v.Nonce, Shape(v))
+}
+
+// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long it is good. It fails if the ring has no
+// key.
+func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
+	plain := untimedCode + code
+	if timed {
+		plain = timedCode + code
+	}
+	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
+}
+
+// What a sealed code begins with.
+const timedCode, untimedCode = "t", "u"
+
+// Code returns the code of work in flight, derived from its verification or decrypted, and whether its message tells how long it is good. It
+// fails as DeriveCode, or if a caller's code is another send's or gone.
+func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
+	if !w.Verification.CallerChecks {
+		code, err = k.DeriveCode(w.Verification)
+		return code, true, err
+	}
+	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
+	if err != nil || len(plain) == 0 {
+		return "", false, cmp.Or(err, ErrSealed)
+	}
+	return string(plain[1:]), strings.HasPrefix(string(plain), timedCode), nil
 }
 
 // Shape returns the shape of a verification's derived code.

@@ -111,7 +111,7 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		"no app":            {func(q *Request) { q.Data.App = "" }, "app: empty"},
 		"app with a url":    {func(q *Request) { q.Data.App = "evil.com" }, "app: a URL"},
-		"no time left":      {func(q *Request) { q.Data.Minutes = 0 }, "minutes: less than 1"},
+		"no time left":      {func(q *Request) { q.Data.Minutes = -1 }, "minutes: less than 0"},
 		"short code":        {func(q *Request) { q.Data.Code = "733" }, "code: not 4 to 16"},
 		"code with a space": {func(q *Request) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
 		"unknown notify":    {func(q *Request) { q.Notify = "loud" }, "notify"},

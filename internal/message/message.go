@@ -13,7 +13,6 @@ import (
 	"cmp"
 	htmltemplate "html/template"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ type Data struct {
 	Accent     string // its colour on light, #rrggbb; empty: ours
 	DarkAccent string // and on dark
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // validity that is truly left, rounded down, at least 1
+	Minutes    int    // validity that is truly left, rounded down; 0: it is not told, see RemainingMinutes
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
 	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
@@ -86,7 +85,7 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
-func (r *Renderer) Locales(app string) []string { return slices.Clone(r.forApp(app, r).locales) }
+func (r *Renderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
 // is invalid. With this tag alone, a mail gets the same language as with the list.

@@ -107,6 +107,12 @@ func TestGolden(t *testing.T) {
 		m := render(t, r, Request{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
 		compare(locale+".letters.text.txt", m.Text)
 		compare(locale+".letters.html.html", m.HTML)
+		for _, notify := range []Notify{Private, Glance} { // a caller's code without a ttl
+			untimed := shop()
+			untimed.Minutes = 0
+			m = render(t, r, Request{Locale: locale, Notify: notify, Data: untimed})
+			compare(locale+".untimed."+string(notify)+".txt", m.Text+"\n"+htmlText(m.HTML, false))
+		}
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -59,8 +59,8 @@ func checkRequest(req Request) error {
 	switch {
 	case strings.TrimSpace(d.App) == "":
 		return errors.New("message: app: empty")
-	case d.Minutes < 1:
-		return errors.New("message: minutes: less than 1")
+	case d.Minutes < 0:
+		return errors.New("message: minutes: less than 0")
 	}
 	return checkCode(req)
 }

@@ -111,6 +111,7 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"missing template":            {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
 		"HTML context":                {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
 		"empty subject":               {subject, "\n", subject + ": the subject is empty"},
+		"always a time":               {text, privateText + "Good for {{.Minutes}} min.\n{{.Code}}", text + ": it tells 0 minutes"},
 		"code inside a line":          {text, privateText + "Code: {{.Code}}", text + ": the code is not alone on a line"},
 		"html without code":           {page, body, page + ": the code is not alone on a line"},
 		"private: first half":         {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},

@@ -41,6 +41,13 @@ func TestTexts(t *testing.T) {
 	if _, err := r.Render(Request{Data: Data{App: "shop.com", Code: "739154", Minutes: 9}}); err == nil {
 		t.Error("a link as the app's name is taken")
 	}
+	for locale, want := range map[string]string{"en": "739154 is your Shop code. Do not share it with anyone.",
+		"zh-Hans": "【Shop】验证码 739154，请勿告诉任何人。", "es": "739154 es tu clave de Shop. No la compartas con nadie."} {
+		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "739154"}})
+		if err != nil || got.Text != want {
+			t.Errorf("no time is known: %q, %v", got.Text, err)
+		}
+	}
 }
 
 // The steps that browsers take to read a one-time code (WICG sms-one-time-codes, "parsing"): the last line begins with "@", holds

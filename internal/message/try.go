@@ -18,13 +18,14 @@ const sampleCode = "739154"
 // mail keeps the code out of the preview even with the shortest text before it.
 var samples = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
+	{App: "A", Code: sampleCode},
 	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 
 // trySamples renders all samples with the templates and returns all faults: template errors, and texts that break a rule.
 func (k kind) trySamples(s set, locale string) []error {
-	var errs []error
+	errs := k.tellsNoTime(s, locale)
 	for _, data := range samples {
 		for _, glance := range k.glance {
 			for part, t := range s {
@@ -39,6 +40,23 @@ func (k kind) trySamples(s set, locale string) []error {
 				for _, fault := range k.faults(part, out, glance) {
 					errs = append(errs, fmt.Errorf("%s: %w", t.Name(), fault))
 				}
+			}
+		}
+	}
+	return errs
+}
+
+// tellsNoTime returns an error for each template that tells a code's life although none is known.
+func (k kind) tellsNoTime(s set, locale string) (errs []error) {
+	for _, glance := range k.glance {
+		for part, t := range s {
+			if t == nil {
+				continue
+			}
+			known, err := renderPart(part, t, newView(samples[0], glance, locale))
+			unknown, err2 := renderPart(part, t, newView(samples[1], glance, locale))
+			if err == nil && err2 == nil && strings.Count(unknown, "0") > strings.Count(known, "0") {
+				errs = append(errs, fmt.Errorf("%s: it tells 0 minutes where the code's life is not known: write that under {{if .Minutes}}", t.Name()))
 			}
 		}
 	}

@@ -167,6 +167,9 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			`sendcode_checks_total{outcome="wrong"}`: "0+0x8 0+10x400", `sendcode_checks_total{outcome="approved"}`: "0+1x400"}},
 		{"SendcodeAppUnderAttack", 2 * m, soon, 0, map[string]string{`sendcode_check_bounds_total{bound="app",app="a",channel="email"}`: once}},
 		{"SendcodeFewCodesComeBack", 10 * m, 40 * m, 0, map[string]string{sent("email"): "0+0x8 0+5x400", `sendcode_checks_total{outcome="approved",channel="email"}`: stays}},
+		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, map[string]string{ // codes that their callers check
+			`sendcode_send_seconds_count{outcome="sent",app="a",channel="email",code="caller"}`: "0+0x8 0+5x400",
+			`sendcode_checks_total{outcome="approved",channel="email"}`:                         stays}},
 		{"SendcodeSendsFail", 10 * m, 20 * m, 0, map[string]string{
 			sent("email"): "0+1x400", `sendcode_send_seconds_count{outcome="failed",app="a",channel="email"}`: "0+0x8 0+2x400"}},
 		// The servers refuse from 2 minutes on; a page comes within two minutes more.

@@ -28,7 +28,7 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits *prometheus.CounterVec
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, jobs *prometheus.CounterVec
 
 	finished, arrived, tried, served *prometheus.HistogramVec
 	crowded                          prometheus.Counter
@@ -63,11 +63,12 @@ func New() *Metrics {
 			"rule.", "what", "rule"),
 		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
 			"limit", "operation", "outcome"),
+		jobs: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
 		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
 		}),
-		finished: seconds("sendcode_send_seconds", "Time from the admission of a send to its outcome.",
-			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome"),
+		finished: seconds("sendcode_send_seconds", "Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
+			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome", "code"),
 		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
 			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
 		tried: seconds("sendcode_delivery_attempt_seconds",
@@ -117,9 +118,24 @@ func (m *Metrics) CheckBound(ch recipient.Channel, app, bound string) {
 	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 
+const ourCode = "ours"
+
 // Finished implements outbox.Observer.
-func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, d time.Duration) {
-	m.finished.WithLabelValues(string(ch), app, string(s)).Observe(d.Seconds())
+func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callers bool, d time.Duration) {
+	code := ourCode
+	if callers {
+		code = "caller"
+	}
+	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
+}
+
+// JobRan implements jobs.Observer. A job that has not failed is shown with 0.
+func (m *Metrics) JobRan(job string, failed bool) {
+	n := 0.0
+	if failed {
+		n = 1
+	}
+	m.jobs.WithLabelValues(job).Add(n)
 }
 
 // PrefixPaused implements jobs.Observer.

@@ -165,7 +165,7 @@ func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
 			m.decided.WithLabelValues(string(ch), app, outcome, "")
 		}
 		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
-			m.finished.WithLabelValues(string(ch), app, string(outcome))
+			m.finished.WithLabelValues(string(ch), app, string(outcome), ourCode)
 		}
 		for _, outcome := range []string{"approved", "wrong"} {
 			m.checked.WithLabelValues(string(ch), app, outcome)

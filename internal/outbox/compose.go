@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -21,11 +22,11 @@ type transmit func(context.Context) (delivery.Receipt, error)
 
 // composeFailure logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
-	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err)
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err, runbook.SendsFail.See())
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
-// compose decrypts the recipient and the code of a row, checks block lists and number rules again, since the configuration may have
+// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and number rules again, since the configuration may have
 // changed, and renders the message. It returns the function that sends it, or nil and the outcome if it must not or cannot be sent.
 func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
@@ -40,7 +41,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	if set.Numbers.Validate(to) != nil {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
 	}
-	digits, err := o.Vault.DeriveCode(v)
+	code, timed, err := o.Vault.Code(w)
 	if err != nil {
 		return o.composeFailure(w, ReasonUnreadable, err)
 	}
@@ -50,7 +51,9 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
-	request.Data.Code, request.Data.Minutes = digits, message.RemainingMinutes(left)
+	if request.Data.Code = code; timed {
+		request.Data.Minutes = message.RemainingMinutes(left)
+	}
 	if v.Channel == recipient.SMS {
 		return o.composeText(w, to, request, left)
 	}

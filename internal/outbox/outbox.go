@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -40,7 +41,7 @@ type Store interface {
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 }
 
 // limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.
@@ -88,7 +89,8 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the row's instant to the outcome
+	// callers: the caller checks the code. d: from the row's instant to the outcome
+	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
 // Config are the outbox's settings.
@@ -245,7 +247,7 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
-			o.Logger.Warn("database unavailable", "error", err)
+			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())
 		}
 		o.away = true
 		return
@@ -281,6 +283,6 @@ func (o *Outbox) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
 	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
-		o.Logger.Warn("could not renew leases", "count", len(held), "error", err)
+		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, runbook.DatabaseAway.See())
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 )
 
@@ -198,7 +199,7 @@ func (o *Outbox) leaseDue(ctx context.Context, q store.Queue, limit int, from ta
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
-			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
+			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt, runbook.DatabaseSlow.See())
 		}
 	}
 	return work, err

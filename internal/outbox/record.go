@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
 	"sendcode/internal/webhook"
@@ -16,9 +17,10 @@ import (
 // there, and wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
-	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status), out.Provider == testrecipient.Provider, o.IDs, o.Now())
+	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
+		out.Provider == testrecipient.Provider, o.IDs, o.Now())
 	if err != nil {
-		o.Logger.Error("could not make event ID", "send", s.ID, "error", err)
+		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
 	}
 	out.Event = event
 	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
@@ -27,7 +29,8 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {
-		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt,
+			runbook.DatabaseSlow.See())
 		return
 	}
 	if out.Event.Type != "" {
@@ -35,7 +38,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	}
 	out.Refund = out.Refund && !inDoubt
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
-	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
+	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		_ = o.refundRow(context.Background(), r) // repeatRefunds repeats it
@@ -83,7 +86,7 @@ func (o *Outbox) warnFailedWrite(err error) {
 	defer o.mu.Unlock()
 	o.failedWrites++
 	if now := o.Now(); now.Sub(o.warned) >= time.Second {
-		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err)
+		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err, runbook.DatabaseAway.See())
 		o.failedWrites, o.warned = 0, now
 	}
 }

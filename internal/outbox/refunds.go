@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -21,7 +22,7 @@ func (o *Outbox) recordFailure(s store.Send) {
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
 	if err := o.applySync(context.Background(), p); err != nil {
-		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err)
+		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err, runbook.Redis.See())
 		o.enqueueSync(p)
 	}
 }
@@ -61,7 +62,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	o.mu.Unlock()
 	if err != nil {
 		if !known {
-			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err)
+			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err, runbook.Redis.See())
 		}
 		return err
 	}
@@ -102,7 +103,7 @@ const (
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	counted := buckets.Counted(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
-		o.Logger.Warn("could not refund event in this process", "error", err)
+		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
 	}
 	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
 }
@@ -336,7 +337,7 @@ func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 			return nil, err
 		}
 		for _, row := range rows {
-			found[row.ID] = row
+			found[row.ID] = row.Send
 		}
 	}
 	return found, nil

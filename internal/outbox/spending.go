@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -60,7 +61,7 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
-		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err)
+		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err, runbook.DatabaseAway.See())
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(caps[refusedBy].Name)
@@ -69,12 +70,12 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 			callers = "strangers"
 		}
 		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError, "spend cap reached: text messages not sent", refusedBy,
-			"callers", callers)
+			"callers", callers, runbook.TextMessages.See())
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
 		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {
-			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account)
+			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account, runbook.TextMessages.See())
 		}
 	}
 	return func() { b.refund(ctx, spent) }, nil
@@ -107,7 +108,7 @@ func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.UndoCharges(ctx, spent); err != nil {
-		b.logger.Warn("could not refund cost: it stays charged", "error", err)
+		b.logger.Warn("could not refund cost: it stays charged", "error", err, runbook.DatabaseAway.See())
 	}
 }
 

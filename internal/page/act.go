@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
 	"sendcode/internal/requestid"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
@@ -267,7 +268,7 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			s.channelState, s.Note = channelState{}, note{Kind: stale}
 			return s
 		}
-		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason)
+		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason, runbook.Configuration.See())
 	}
 	server.LogFailure(ctx, u.Logger, err)
 	s.Note = note{Kind: away, At: u.Now()}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/runbook"
 	"sendcode/internal/verification"
 )
 
@@ -48,7 +49,7 @@ func (u *Page) refuseLink(c echo.Context) error {
 		origin = to.Scheme + "://" + to.Host
 	}
 	u.Logger.WarnContext(c.Request().Context(), "link to the page refused: not among the page_purposes or return_urls of the app, or the app has no page",
-		"app", c.QueryParam("app"), "purpose", c.QueryParam("purpose"), "origin", origin)
+		"app", c.QueryParam("app"), "purpose", c.QueryParam("purpose"), "origin", origin, runbook.Configuration.See())
 	l := u.newVisit(c)
 	k := l.newCard("link", l.t["BadLink"])
 	k.Lead = escapeHTML(l.t["BadLinkLead"])
@@ -97,7 +98,7 @@ func (l *visit) returnLink(id string) string {
 	}
 	reference, err := l.References.NewReference(l.App, id)
 	if err != nil {
-		l.Logger.Error("could not make return reference", "error", err)
+		l.Logger.Error("could not make return reference", "error", err, runbook.Defect.See())
 		return ""
 	}
 	query := to.Query()

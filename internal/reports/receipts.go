@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
+	"sendcode/internal/runbook"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/webhook"
@@ -122,7 +123,7 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 		r.Logger.Info("carrier did not answer status query", "send", a.Send, "carrier", a.Carrier, "error", err)
 	case known:
 		if _, err := r.Record(ctx, a.Send, report.Delivered); err != nil && ctx.Err() == nil {
-			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err)
+			r.Logger.Warn("could not store receipt", "send", a.Send, "error", err, runbook.Events.See())
 		}
 	}
 }
@@ -152,6 +153,6 @@ func isFinal(s store.Status) bool {
 
 func (r *Receipts) endPolling(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err)
+		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, runbook.Events.See())
 	}
 }

@@ -53,6 +53,7 @@ var table = []func(error) *Problem{
 	},
 	forError(verification.ErrBusy, Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}),
 	forError(verification.ErrOtherRequest, Problem{Kind: KeyReused}),
+	forError(verification.ErrCallerChecks, Problem{Kind: CallerChecks}),
 	forError(redemption.ErrRedeemed, Problem{Kind: ProofRedeemed}),
 	forError(redemption.ErrErased, Problem{Kind: Erased}),
 	forType(func(e *echo.HTTPError) *Problem {

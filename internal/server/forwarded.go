@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/loopback"
+	"sendcode/internal/runbook"
 )
 
 // clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the
@@ -80,7 +81,7 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 			from = peer.String()
 		}
 		logger.Warn("X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
-			"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
+			"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, runbook.Attack.See())
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

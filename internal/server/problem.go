@@ -21,6 +21,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/keys"
 	"sendcode/internal/requestid"
+	"sendcode/internal/runbook"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
@@ -171,9 +172,9 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	switch {
 	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held):
 	case errors.Is(err, keys.ErrUnknownKey):
-		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err)
+		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err, runbook.Keys.See())
 	default:
-		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err)
+		logger.ErrorContext(ctx, "request failed", "problem", kind.Slug, "error", err, runbook.DatabaseAway.See())
 	}
 }
 

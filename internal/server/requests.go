@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/runbook"
 	"sendcode/quota"
 )
 
@@ -131,7 +132,7 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	if n, due := r.lines.Add("", now); due {
 		_, network := networksOf(ip) // as the database of sends keeps it
 		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
-			"limit", r.limit.Load())
+			"limit", r.limit.Load(), runbook.Attack.See())
 	}
 }
 

@@ -60,6 +60,9 @@ func (a Account) Template(m Message) (id string, values []string, fail *Error) {
 		return "", nil, &Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errTemplate}
 	}
 	for _, name := range a.Params {
+		if name == paramMinutes && m.Minutes == 0 {
+			return "", nil, &Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMinutes}
+		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))
 		} else {

@@ -27,7 +27,7 @@ type Message struct {
 	Segments int
 	// Code and Minutes go into a carrier's own template.
 	Code    string
-	Minutes int
+	Minutes int // 0: not known; a template that needs them takes no such message
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
 	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
@@ -79,3 +79,6 @@ const (
 type Error = delivery.Error
 
 const errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
+
+// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named no ttl.
+const ErrMinutes = delivery.Problem("the template takes minutes, and the code came without a ttl")

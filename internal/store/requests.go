@@ -29,13 +29,16 @@ type Intent struct {
 	Join         string         // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration  // a verification with less life left is not joined
 	Lease        time.Duration  // how long the first attempt holds the row
+	// Code is a caller's code, encrypted for this send, with Verification.CallerChecks; else nil. It is only in the row in flight: Finish
+	// deletes it.
+	Code []byte
 }
 
 // HolderToJoin returns the holder of whose verifications with the same app, channel, recipient and purpose the newest is resent. It is
 // empty if the intent names one in Join, or if no holder knows the person: a browser holds none, and a back end's stranger has a new holder
-// each time.
+// each time. Nor does a caller's code join any.
 func (in Intent) HolderToJoin() string {
-	if in.Join != "" || in.Verification.Class != SecretKey {
+	if in.Join != "" || in.Verification.Class != SecretKey || in.Verification.CallerChecks {
 		return ""
 	}
 	return in.Verification.Holder
@@ -53,6 +56,7 @@ type Begun struct {
 	Repeated     bool          // the row existed already; another process may be delivering it
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
+	Code         []byte        // Intent.Code, as written; nil when refused or repeated
 	History      []quota.Event // the counted sends of the longest window, oldest first, without this send; ID is the 16 bytes of Send.ID
 	Rejected     []quota.Event // the sends that Rejections counts, oldest first, by their age on the database's clock
 	Lockout      Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
@@ -82,6 +86,7 @@ type Work struct {
 	// must decrypt Verification.Sealed. They are never stored.
 	To      recipient.Recipient
 	Address recipient.Hash
+	Code    []byte // a caller's code, as Intent.Code; nil: the code is derived from Verification
 }
 
 // Held names a row and an attempt of it. A write changes nothing unless Attempt is the row's current attempt.
@@ -186,6 +191,7 @@ const (
 	CodeExpired  CodeState = "expired"
 	CodeLocked   CodeState = "locked" // no tries left
 	CodeCanceled CodeState = "canceled"
+	CodeOfCaller CodeState = "caller" // the caller checks it
 )
 
 // Mark is the place of a row in a list that is sorted by time and then ID.
@@ -194,13 +200,16 @@ type Mark struct {
 	ID uuid.UUID
 }
 
+// row returns a row at the mark, for ByLogged.
+func (m Mark) row() Row { return Row{Send: Send{ID: m.ID, LoggedAt: m.At}} }
+
 // Story is one row of the database and everything that belongs to it.
 type Story struct {
-	Send         Send
+	Send         Row
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
 	// Related has the sends of the verification, including this row, and the refusals of its recipient (same app and channel) between its
 	// creation and its expiry; the oldest MaxRelated of them, oldest first. Empty without a verification.
-	Related []Send
+	Related []Row
 	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At

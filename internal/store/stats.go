@@ -111,7 +111,7 @@ func (q StatsQuery) NthIntervalStart(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications whose first send was logged in the time range; Approved: how many of them are approved by now
+	// Opened is the number of verifications that are checked here and whose first send was logged in the time range; Approved: how many of them are approved by now
 	// or, for an hour that was counted before, were approved at that count.
 	Opened, Approved int
 	// Median and P95 are times from the row to the outcome, of messages that went out; 0 if there are none.

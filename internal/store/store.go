@@ -85,8 +85,11 @@ func (e *OtherKeysError) Error() string {
 	return "store: the database was written with other keys: " + strings.Join(e.Names, ", ")
 }
 
-// SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows' key.
-type SealedTable struct{ Name, Key string }
+// SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows' key, a UUID or a text.
+type SealedTable struct {
+	Name, Key string
+	UUID      bool
+}
 
 // SealedRow is a row of a SealedTable.
 type SealedRow struct {

@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
@@ -123,7 +124,7 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 	if err != nil {
 		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome", string(outcome),
 			"detail", detail,
-			"error", err)
+			"error", err, runbook.DatabaseAway.See())
 	}
 }
 
@@ -192,12 +193,15 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 	return answer, err
 }
 
-// loadOpen reads a verification again before a resend. If the verification has ended or will soon end, a resend would open a new one, so it
-// returns a *fault.InvalidError.
+// loadOpen reads a verification again before a resend. If the verification has ended or will soon end, a resend would open a new one, and the
+// code of a caller is not kept; so it returns a *fault.InvalidError.
 func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
 		return v, err
+	}
+	if v.CallerChecks {
+		return v, fault.Invalid("id", "not_kept", "The app made this code, and only the app can have it sent again.")
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
 	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinResendLife(life) {

@@ -153,6 +153,8 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		late := r.SendTo("late@example.com")
 		r.Sleep(8*time.Minute + time.Second)
 		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
+		callers := r.SendTo("caller@example.com", func(a *verification.Ask) { a.Code = "123456" })
+		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
 		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
 	})
 }

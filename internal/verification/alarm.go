@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/quota"
 )
 
@@ -30,13 +31,13 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a line with args and the counts, under the key what, and resets the counts. It does nothing if there are no counts, or if the
-// last line is younger than alarmEvery.
-func (a *alarm) log(s *Service, level slog.Level, text, what string, args ...any) {
+// log writes a line with args and the counts, under the key what, and with its runbook, and resets the counts. It does nothing if there
+// are no counts, or if the last line is younger than alarmEvery.
+func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmEvery {
-		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts)...)
+		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts, see.See())...)
 		a.counts, a.last = nil, now
 	}
 }
@@ -45,10 +46,10 @@ func (a *alarm) log(s *Service, level slog.Level, text, what string, args ...any
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
 	s.apps.log(s, slog.LevelError,
-		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters", "checks",
+		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters", runbook.Attack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
-	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", "checks")
-	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", "requests")
+	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
+	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow, "requests")
 }
 
 // countRefusedCheck counts a check that the bound of a network refused, for the metrics and the log.
@@ -71,6 +72,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "sends refused by breaker", "apps", "limit", rule.Limit, "window", rule.Window.String())
+		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit", rule.Limit, "window",
+			rule.Window.String())
 	}
 }

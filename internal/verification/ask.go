@@ -26,6 +26,8 @@ type Ask struct {
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
 	Known     []string      // browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see CheckResult.Known
+	Code      string        // secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself; empty: ours
+	TTL       time.Duration // how long Code is good, told in the message, 1 min to store.MaxLife; 0: not told
 	Key       string        // Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty: none
 }
 
@@ -55,7 +57,7 @@ func validateOptions(ask Ask) error {
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return fault.Invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
 	}
-	return nil
+	return validateCode(ask)
 }
 
 // FindPurpose returns a purpose by name, "" for the default one. Error: *fault.InvalidError.

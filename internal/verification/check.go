@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/testrecipient"
 	"sendcode/quota"
@@ -33,8 +34,8 @@ type checking struct {
 
 // Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
 // one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, *TooManyChecksError,
-// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, ErrCallerChecks,
+// *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enter(s.checks, ofChecks, c.class())
 	if err != nil {
@@ -87,11 +88,14 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 	}
 }
 
-// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end opened
-// it; *fault.InvalidError.
+// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end
+// opened it; ErrCallerChecks; *fault.InvalidError.
 func (s *Service) read(k *checking, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
+	}
+	if v.CallerChecks {
+		return ErrCallerChecks
 	}
 	if k.code == "" {
 		k.code, err = s.shape(v).Find(k.typed)
@@ -113,7 +117,7 @@ func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
 			Purpose: v.Purpose, Test: result.Test}, checked.Now)
 	}
 	if err != nil { // the approval is valid without
-		s.Logger.Error("could not sign proof", "error", err)
+		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
 	}
 	return result
 }
@@ -148,8 +152,12 @@ func (s *Service) testRecipient(v store.Verification) (testrecipient.Code, bool)
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
-// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one.
+// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one. Zero for a
+// caller's code.
 func (s *Service) shape(v store.Verification) code.Shape {
+	if v.CallerChecks {
+		return code.Shape{}
+	}
 	if t, ok := s.testRecipient(v); ok {
 		return code.ShapeOf(t.Code)
 	}

@@ -7,6 +7,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -69,7 +70,7 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	r := s.wrongCode(app, ch)
 	switch d, err := s.takeAsNew(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
-		s.Logger.Error("could not count wrong code for app", "error", err)
+		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
 	case !d.Admitted:
 		s.countCheckOverBound(ch, app)
 	}
@@ -81,9 +82,10 @@ func (s *Service) lockoutError(c Caller, checked store.Checked) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
-	s.Refusals.Add(store.Send{
+	refused := store.Send{
 		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
-		Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: wait, Count: 1,
-	}, quota.Recipient)
+		Status: store.Refused,
+	}
+	s.Refusals.Add(store.Row{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}}, quota.Recipient)
 	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }

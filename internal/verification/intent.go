@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"crypto/rand"
 	"time"
 
@@ -17,7 +18,7 @@ const (
 )
 
 // intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
-// random values and encrypts the recipient.
+// random values, and encrypts the recipient and a caller's code.
 func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.newVerification(r)
 	if err != nil {
@@ -26,11 +27,15 @@ func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 	row := r.row()
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = r.send, d.At, d.Clock, ""
 	row.Observed = d.Observed()
-	return store.Intent{
+	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: r.address,
 		Rules: policy.ForDatabase(r.subject.Purpose.Policy.Rules), Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
-		TTL: r.subject.Purpose.TTL, MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
-	}, nil
+		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
+	}
+	if r.Code != "" {
+		in.Code, err = s.Vault.SealCode(r.Code, r.TTL > 0, r.send)
+	}
+	return in, err
 }
 
 // newVerification builds the verification that Begin opens if there is none to join.
@@ -42,12 +47,16 @@ func (s *Service) newVerification(r *sending) (store.Verification, error) {
 	if err != nil {
 		return store.Verification{}, err
 	}
-	return store.Verification{
+	v := store.Verification{
 		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient, To: r.to.Masked(),
 		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID, CodeLength: r.codeLength(),
 		Alphabet: string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference, MaxAttempts: MaxAttempts,
 		Replaces: r.joins.chain[:min(len(r.joins.chain), store.MaxReplaces)],
-	}, nil
+	}
+	if r.Code != "" { // nothing is derived
+		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
+	}
+	return v, nil
 }
 
 // MinResendLife returns how much of its life a code must have left for a resend to send it again.

@@ -82,11 +82,11 @@ func (a asked) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
-// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 if a resend
-// names a verification of another class: only the database knows whether that code or a new one will be sent. Errors: those of the
-// database, where the lockout has to be read again.
+// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 for a
+// caller's code, which is not checked here, and if a resend names a verification of another class: only the database knows whether that
+// code or a new one will be sent. Errors: those of the database, where the lockout has to be read again.
 func (s *Service) cachedLockout(ctx context.Context, a asked) (time.Duration, error) {
-	if a.joins.id != "" && a.joins.class != a.subject.Class {
+	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
 	}
 	key := a.lockoutKey(a.subject.Class)

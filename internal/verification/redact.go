@@ -8,6 +8,7 @@ import (
 	"sendcode/internal/buckets"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
+	"sendcode/internal/runbook"
 	"sendcode/quota"
 )
 
@@ -43,7 +44,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 		if told.History == nil {
 			var err error
 			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
-				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err)
+				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err, runbook.DatabaseAway.See())
 				state = ""
 			}
 		}

@@ -36,7 +36,7 @@ func decideWithin() time.Duration { return store.CallTimeout * 6 / 5 }
 func answerSendWithin() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError,
+// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks,
 // fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	if err := s.refuseUnparsed(ask); err != nil {
@@ -53,7 +53,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		}
 	}()
 	r := &sending{asked: a}
-	if r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger()); err != nil { // no slot in time, or the client hung up
+	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
+	if err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
 	defer r.slot.ReleaseLater()
@@ -194,7 +195,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 		s.Observer.Observed(r.to.Channel(), r.App, rule)
 	}
 	began := s.Now()
-	work := store.Work{Send: begun.Send, Verification: begun.Verification}
+	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
 	if begun.Opened() { // a joined verification may have another spelling of the recipient
 		work.To, work.Address = r.to, r.address
 	}

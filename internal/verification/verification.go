@@ -55,8 +55,9 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
-	RecordLater(s buckets.Subject, id string, at time.Time)                   // records in the limiter a send that the database admitted alone
-	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the database has no row of it
+	RecordLater(s buckets.Subject, id string,
+		at time.Time) // records in the limiter a send that the database admitted alone
+	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
@@ -167,6 +168,8 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent again here.
+	ErrCallerChecks = errors.New("verification: the code is the caller's")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 )
 
@@ -118,7 +119,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	defer d.mu.Unlock()
 	if err != nil {
 		if !d.away && ctx.Err() == nil {
-			d.Logger.Warn("could not read webhook events; retrying", "error", err)
+			d.Logger.Warn("could not read webhook events; retrying", "error", err, runbook.Events.See())
 		}
 		d.away = true
 		return
@@ -207,13 +208,13 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:
-		d.Logger.Warn("could not store webhook result: the event is delivered again", append(about, "error", err)...)
+		d.Logger.Warn("could not store webhook result: the event is delivered again", append(about, "error", err, runbook.Events.See())...)
 		return
 	case !applied:
-		d.Logger.Warn("late webhook result discarded: another replica holds the event", about...)
+		d.Logger.Warn("late webhook result discarded: another replica holds the event", append(about, runbook.Events.See())...)
 		return
 	case outcome == GivenUp:
-		d.Logger.Error("webhook event given up", append(about, "age_seconds", seconds(age))...)
+		d.Logger.Error("webhook event given up", append(about, "age_seconds", seconds(age), runbook.Events.See())...)
 	case outcome == Retried:
 		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", seconds(end.After))...)
 	}
@@ -241,7 +242,7 @@ func (d *Deliverer) deleteOld(ctx context.Context) {
 			return
 		}
 		if givenUp > 0 {
-			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp)
+			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, runbook.Events.See())
 		}
 		for range givenUp {
 			d.Observer.Attempted("", GivenUp, keep)

@@ -5,8 +5,8 @@
 -- The schema of version 0.1.0. Later migrations only add to it. Three ideas hold it together:
 --
 --   * One table for each thing. sends has a row for each send, refusals one for each group of equal refusals; verifications has the codes
---     that the sends carried. No recipient stands here in the clear, and no code anywhere: a code is derived from a verification's nonce
---     and a key that the database never sees.
+--     that the sends carried. No recipient stands here in the clear, and no code: it is derived from a verification's nonce and
+--     a key that the database never sees. A caller's own code is encrypted, and only in the row of a send in flight.
 --   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
 --     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
 --     index entry. What has to be found by its state has a small table of its own: outbox, refunds, failures, minute_index.
@@ -76,6 +76,7 @@ CREATE TABLE verifications (
     sends        integer     NOT NULL,
     forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
     code_length  smallint    NOT NULL,
+    caller_checks boolean    NOT NULL DEFAULT false, -- the caller made the code and checks it: this service only sends it, and never approves it
     class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
     id           text        NOT NULL PRIMARY KEY, -- a capability: its week in three characters, then 128 random bits
     app          text        NOT NULL,
@@ -195,7 +196,8 @@ CREATE TABLE outbox (
     queued     boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
     channel    text        NOT NULL,
     stranger   boolean     NOT NULL,             -- asked for by one: strangers' sends wait apart from all others
-    expires_at timestamptz NOT NULL -- of the code: of what is due, the first to expire has its turn
+    expires_at timestamptz NOT NULL, -- of the code: of what is due, the first to expire has its turn
+    sealed     bytea                 -- a caller's code, encrypted, which is nowhere else; NULL: the code is derived
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX outbox_due ON outbox (due_at);
 
@@ -488,7 +490,7 @@ CREATE TABLE hour_tallies (
     blocked_by text        NOT NULL,
     rows       bigint      NOT NULL,
     requests   bigint      NOT NULL,
-    opened     bigint      NOT NULL, -- verifications, by their first sends
+    opened     bigint      NOT NULL, -- verifications that are checked here, by their first sends
     approved   bigint      NOT NULL, -- of these
     PRIMARY KEY (hour, app, channel, purpose, status, reason, blocked_by)
 );

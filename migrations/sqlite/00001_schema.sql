@@ -27,6 +27,7 @@ CREATE TABLE verifications (
     sends        INTEGER NOT NULL,
     forgiven     INTEGER NOT NULL DEFAULT 0,
     code_length  INTEGER NOT NULL,
+    caller_checks INTEGER NOT NULL DEFAULT 0,
     class        TEXT    NOT NULL DEFAULT '',
     id           TEXT    NOT NULL PRIMARY KEY,
     app          TEXT    NOT NULL,
@@ -127,7 +128,8 @@ CREATE TABLE outbox (
     queued     INTEGER NOT NULL,
     channel    TEXT    NOT NULL,
     stranger   INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    sealed     BLOB
 ) STRICT;
 CREATE INDEX outbox_due ON outbox (due_at, id);
 

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/keys"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -87,7 +88,7 @@ func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *
 	}
 	var err error
 	if a.password, err = parsePassword(c.Password, c.PasswordHash); err != nil {
-		a.logger.Error("console login disabled: password hash invalid", "error", err)
+		a.logger.Error("console login disabled: password hash invalid", "error", err, runbook.Configuration.See())
 	}
 	return a
 }

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
+	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -109,11 +110,12 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	}
 	count, err := a.attempts.takeCode(ctx, v.Account)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err)
+		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, runbook.Console.See())
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientPrefix(c))
+		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientPrefix(c),
+			runbook.Console.See())
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
@@ -121,7 +123,8 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	if err != nil || right {
 		return nil, err
 	}
-	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientPrefix(c))
+	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientPrefix(c),
+		runbook.Console.See())
 	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
 }
 
@@ -142,7 +145,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	}
 	secret, err := a.Ring.Open(FactorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err)
+		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err, runbook.Defect.See())
 		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
 	}
 	step, right := matchStep(secret, code, a.now(), f.Step)

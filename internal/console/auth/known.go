@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"time"
 
+	"sendcode/internal/runbook"
+
 	"github.com/labstack/echo/v4"
 )
 
@@ -28,7 +30,7 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	value, err := seal(a, browserLabel, []byte(account), id, knownFor)
 	if err != nil {
-		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err)
+		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err, runbook.Defect.See())
 		return
 	}
 	c.SetCookie(newCookie(c, browserCookieName(account), value, int(knownFor/time.Second)))

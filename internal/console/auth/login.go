@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -67,7 +68,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", clientPrefix(c))
+		a.logger.WarnContext(ctx, "login failed", "network", clientPrefix(c), runbook.Console.See())
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
 	action := ActionLogin
@@ -96,7 +97,7 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
-		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err)
+		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err, runbook.Console.See())
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooMany(c, next, name, count)
@@ -114,9 +115,9 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	switch {
 	case due && attacked:
 		a.logger.ErrorContext(ctx, "login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
-			"still log in", "rule", rule.Name, "count", n, "network", where)
+			"still log in", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
 	case due:
-		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
 	}
 	w, wait, text := frame.Words(c), count.RetryAfter(), "login.limited"
 	if attacked {

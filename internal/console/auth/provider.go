@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
 	"sendcode/internal/openid"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -90,7 +91,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*stateLife); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err)
+		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err, runbook.Console.See())
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.Provider.Client.Finish(ctx, kept.Attempt, c.QueryParams())
@@ -102,7 +103,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if !who.isSet() {
-		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c))
+		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c), runbook.Console.See())
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.beginSession(c, who, s, ActionLogin); err != nil {
@@ -119,7 +120,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
-		"network", clientPrefix(c))
+		"network", clientPrefix(c), runbook.Console.See())
 	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -99,7 +100,7 @@ func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
 				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name, "role", string(w.Role),
-					"action", action)
+					"action", action, runbook.Console.See())
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
 			return next(c)

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/fault"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -204,7 +205,7 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	}
 	p, err := parsePassword("", known.Password)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err)
+		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err, runbook.Console.See())
 		return holder{}, nil
 	}
 	return holder{Actor{known.Name, Role(known.Role)}, p}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/quota"
 )
@@ -64,12 +65,12 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientPrefix(c)
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
-			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where)
+			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where, runbook.Console.See())
 		}
 		return
 	}
 	if n, due := a.lines.Add("token", a.now()); due {
-		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where)
+		a.logger.WarnContext(ctx, "unknown admin token refused", "count", n, "network", where, runbook.Console.See())
 	}
 }
 

@@ -71,7 +71,7 @@ func TestIncidents(t *testing.T) {
 			func(s *incidents) bool {
 				return s.metric(`sendcode_outbox_sends{channel="email"}`) == 1 && s.metric(`sendcode_outbox_oldest_seconds{channel="email"}`) > 1 &&
 					s.metric(`sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`) > 0 &&
-					s.metric(`sendcode_send_seconds_count{app="default",channel="email",outcome="sent"}`) == 0
+					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
 			}},
 		"one of two servers refuses": {func(s *apptest.Stack) {
 			s.Env["SENDCODE_SMTP_URL"] = fmt.Sprintf("smtp://127.0.0.1:%d?tls=none,", servertest.FreePort(t)) + s.SMTP.URL()
@@ -79,7 +79,7 @@ func TestIncidents(t *testing.T) {
 			func(s *incidents) bool {
 				s.Ask(0, fmt.Sprintf("more%v@example.com", s.metric("sendcode_http_request_seconds_count")))
 				return s.metric("sendcode_mail_server_up") == 1 &&
-					s.metric(`sendcode_send_seconds_count{app="default",channel="email",outcome="sent"}`) > 0
+					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) > 0
 			}},
 		"the only server's certificate is not trusted": {func(s *apptest.Stack) {
 			url, _, _ := strings.Cut(s.SMTP.URL(), "?")

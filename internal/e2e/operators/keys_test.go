@@ -238,7 +238,7 @@ func TestKeysAreRolled(t *testing.T) {
 	s.Unavailable(s.Check(f.at[0], oldID, oldCode))
 	for _, line := range []string{
 		`"msg":"key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks","keys":\["k1"\],"see":"docs/runbooks.md#keys"`,
-		`"msg":"request needs missing key","problem":"unavailable","error":"unavailable: keys: unknown key id k1","request_id":"[^"]*","see":"docs/runbooks.md#keys"`,
+		`"msg":"request needs missing key","problem":"unavailable","error":"unavailable: keys: unknown key id k1","see":"docs/runbooks.md#keys","request_id":"[^"]*"`,
 	} {
 		if !regexp.MustCompile(line).MatchString(s.Printed.String()) {
 			t.Errorf("no line %s", line)

@@ -69,16 +69,21 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	exec(`UPDATE verifications SET sealed = NULL WHERE id = '000row0000001'`) // as an erasure does
 	exec(`INSERT INTO second_factors (account, sealed, step, created_at) VALUES ('mei', $1, 0, now())`, seal("second factor", "to mei", "mei"))
 
+	exec(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+VALUES ('01890000-0000-7000-8000-000000000007', now() + interval '9 hours', 1, true, 'email', false, now() + interval '9 hours', $1)`,
+		seal(keys.CallerCodeLabel, "to 01890000-0000-7000-8000-000000000007", "01890000-0000-7000-8000-000000000007"))
+
 	// everyRow reads every row with the keys of a ring, and returns how many are under k2.
 	everyRow := func(ring *keys.Ring) (fresh int) {
 		t.Helper()
 		rows, err := owner.Query(s.Context(), `SELECT 'recipient', id, sealed FROM verifications WHERE id LIKE '000row%' AND sealed IS NOT NULL
-UNION ALL SELECT 'second factor', account, sealed FROM second_factors`)
+UNION ALL SELECT 'second factor', account, sealed FROM second_factors
+UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::text, sealed FROM outbox WHERE sealed IS NOT NULL`)
 		apptest.Must(t, err)
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (x sealedRow, err error) { return x, r.Scan(&x.table, &x.key, &x.sealed) })
 		apptest.Must(t, err)
-		if len(list) != *rekeyRows {
-			t.Fatalf("%d rows, want %d", len(list), *rekeyRows)
+		if len(list) != *rekeyRows+1 {
+			t.Fatalf("%d rows, want %d", len(list), *rekeyRows+1)
 		}
 		for _, r := range list {
 			if text, err := ring.Open(r.table, r.sealed, []byte(r.key)); err != nil || string(text) != "to "+r.key {
@@ -161,7 +166,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 	if sent == 0 {
 		t.Error("no code was sent meanwhile")
 	}
-	if fresh := everyRow(ringOf(t, newKey)); fresh != *rekeyRows {
+	if fresh := everyRow(ringOf(t, newKey)); fresh != *rekeyRows+1 {
 		t.Errorf("%d rows are under the new key", fresh)
 	}
 	s.Env["SENDCODE_SECRET_KEYS"] = "k3:" + strings.TrimPrefix(oldKey, "k1:")

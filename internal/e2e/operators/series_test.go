@@ -72,7 +72,7 @@ func TestMetricsOfEachPart(t *testing.T) {
 		}
 		counts := []string{`sendcode_statement_seconds_count{kind="begin"}`, `sendcode_statement_seconds_count{kind="finish"}`,
 			`sendcode_http_request_seconds_count{route="/v1/verifications",status="2xx"}`, `sendcode_requests_total{app="default",channel="email",outcome="admitted",rule=""}`,
-			`sendcode_send_seconds_count{app="default",channel="email",outcome="sent"}`, `sendcode_delivery_attempt_seconds_count{channel="email",class="accepted",server="` + server}
+			`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`, `sendcode_delivery_attempt_seconds_count{channel="email",class="accepted",server="` + server}
 		shown := []string{`sendcode_build_info{go="` + runtime.Version() + `",version="` + app.Version() + `"} 1`, `sendcode_outbox_sends{channel="email"} `, `sendcode_outbox_oldest_seconds{channel="sms"} 0`,
 			`sendcode_http_request_seconds_count{route="/v1/verifications/:id/check",status="5xx"} 0`, `sendcode_check_bounds_total{app="default",bound="app",channel="email"} 0`}
 		if s.Postgres != nil {

@@ -131,9 +131,12 @@ func (g Config) Check() map[string]error {
 }
 
 // NeedsSecret implements Settings.
-func (g Config) NeedsSecret() bool {
+func (g Config) NeedsSecret() bool { return g.User != "" || g.uses(secretName) }
+
+// uses reports whether a request has a placeholder.
+func (g Config) uses(name string) bool {
 	texts := slices.AppendSeq([]string{g.URL, g.Body, g.Poll.URL}, maps.Values(g.Header))
-	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
 
 // checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the end of the host, which must not vary.
@@ -181,6 +184,9 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+	if m.Minutes == 0 && g.uses("minutes") {
+		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: sms.ErrMinutes}
+	}
 	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
 }
 

@@ -37,7 +37,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
-	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 {
+	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // its checks are the caller's
 		return Decision{Begun: refusedAnswer(in, now, nil, nil, out)}
 	}
 	v.Sends++
@@ -158,11 +158,11 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 	return true
 }
 
-// joinable reports whether the intent may resend the code of v: same app, channel, recipient and purpose, the ID or holder that the
-// intent names, still pending, and at least MinLife left.
+// joinable reports whether the intent may resend the code of v: it can be derived, same app, channel, recipient and purpose, the ID or
+// holder that the intent names, still pending, and at least MinLife left.
 func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
-	if v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
+	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
 		return false
 	}
 	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {
@@ -198,9 +198,8 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 // newSend returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
-	s.VerificationID, s.Number, s.Suppression, s.Count = v.ID, number, suppression, 1
+	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
 	s.TakenAt, s.LoggedAt, s.Observed = takenAt(in, now), now, slices.Clone(s.Observed)
-	s.BlockedBy, s.RetryAfter, s.Recipients = "", 0, 0
 	return asFirstWritten(s, in.Lease)
 }
 
@@ -228,7 +227,7 @@ func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.
 func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
 	events, rejections []quota.Event) store.Begun {
 	return store.Begun{
-		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now),
+		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: slices.Clone(in.Code),
 		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.DatabaseClock,
 	}
 }

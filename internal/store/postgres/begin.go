@@ -38,9 +38,10 @@ const (
 UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
 WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
 	outboxSQL = `
-INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at)
-SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at
-FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[]) AS u(id, due_at, channel, stranger, expires_at)`
+INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at, u.sealed
+FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[], $6::bytea[])
+     AS u(id, due_at, channel, stranger, expires_at, sealed)`
 )
 
 // beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.
@@ -154,20 +155,20 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 	if story.Verification != nil {
 		v = *story.Verification
 	}
-	return gate.AnswerRepeated(in, story.Send, v)
+	return gate.AnswerRepeated(in, story.Send.Send, v)
 }
 
 // maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
 // Refused implements sqldb.Native.
-func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
+func (p *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil
 	}
 	return p.Write(ctx, func(q sqldb.Tx) error {
-		var list []*store.Send
+		var list []*store.Row
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)
 			list = append(list, &rows[i])

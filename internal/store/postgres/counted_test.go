@@ -59,7 +59,7 @@ func TestPostgresCountsFromTheFirstRow(t *testing.T) {
 	for name, first := range map[string]func(t *testing.T, f *storetest.Fixture){
 		"a send": func(t *testing.T, f *storetest.Fixture) { f.Ended(t, f.Intent(1), storetest.Sent) },
 		"a refusal": func(t *testing.T, f *storetest.Fixture) {
-			storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+			storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +129,9 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			if random.IntN(5) == 0 {
 				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
 			}
+			if in.Verification.CallerChecks = random.IntN(4) == 0; in.Verification.CallerChecks {
+				in.Code = []byte("sealed")
+			}
 		})
 		begun := f.Admit(t, in)
 		again := f.Intent(n, func(again *store.Intent) {
@@ -145,12 +148,12 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			if random.IntN(2) == 0 {
 				f.Ended(t, again, storetest.Sent)
 			}
-			if random.IntN(3) > 0 {
+			if random.IntN(3) > 0 && !in.Verification.CallerChecks {
 				storetest.Must(f.Check(t.Context(), storetest.Right(begun.Verification.ID)))(t)
 			}
 		}
 		if random.IntN(3) == 0 {
-			storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(n, func(s *store.Send) {
+			storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(n, func(s *store.Row) {
 				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
 			})}))
 		}

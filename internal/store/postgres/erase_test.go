@@ -30,12 +30,13 @@ var erasable = map[string]kinds{
 		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,
 		erased:  `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
-	"outbox":       {nothing: `id due_at attempt queued channel stranger expires_at`},
+	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it too
+	"outbox":       {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
 	"refunds":      {nothing: `id since attempt`},
 	"failures":     {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
 	"minute_index": {nothing: `field value minute`},
 	"verifications": {
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by`, // redeemed_by: the keyed hash of an Idempotency-Key
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by caller_checks`, // redeemed_by: the keyed hash of an Idempotency-Key
 		erased:  `masked sealed holder nonce checks locale reference`, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},

@@ -149,7 +149,9 @@ func (m *model) begin(*rapid.T) {
 	if in.Verification.Holder == "" {
 		in.Verification.Class = rapid.SampledFrom(store.Classes).Draw(m.T, "class")
 	}
-	if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
+	if in.Verification.CallerChecks = m.number("caller's", 0, 5) == 0; in.Verification.CallerChecks {
+		in.Code = []byte("sealed " + in.Verification.ID)
+	} else if len(m.codes) > 0 && m.number("join", 0, 3) == 0 {
 		in.Join = pick(m, "named", m.codes...)
 	}
 	in.Rejections = pick(m, "rejections", quota.Rule{}, quota.Rule{}, storetest.FailedAtMost(1, time.Minute),
@@ -321,9 +323,9 @@ func (m *model) forget(*rapid.T) {
 }
 
 func (m *model) refused(*rapid.T) {
-	var rows []store.Send
+	var rows []store.Row
 	for range m.number("rows", 1, 3) {
-		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Send) {
+		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Row) {
 			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis", storetest.Epoch
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})

@@ -49,13 +49,13 @@ WITH due AS MATERIALIZED (
 ), held AS (
     UPDATE outbox f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
     FROM due WHERE f.id = ANY (ARRAY(SELECT due.id FROM due)) AND f.id = due.id
-    RETURNING f.id, f.attempt, f.due_at, due.expires_at, due.doubt
+    RETURNING f.id, f.attempt, f.due_at, f.sealed, due.expires_at, due.doubt
 ), taken AS (
     UPDATE sends s SET status = 'sending', attempt = held.attempt, in_doubt = s.in_doubt OR held.doubt
     FROM held WHERE s.id = ANY (ARRAY(SELECT due.id FROM due)) AND s.id = held.id
-    RETURNING held.expires_at, held.due_at AS due, s.*
+    RETURNING held.expires_at, held.due_at AS due, held.sealed AS code, s.*
 )
-SELECT s.due, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
+SELECT s.due, s.code, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
 ORDER BY s.expires_at, s.id`
 }
@@ -89,7 +89,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
-		return append([]any{columns.Into(&d.at)}, sqldb.WorkFields(&d.Work)...)
+		return append([]any{columns.Into(&d.at)}, sqldb.FlightFields(&d.Work)...)
 	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }

@@ -48,7 +48,7 @@ WITH row AS MATERIALIZED (
       '' AS blocked_by, 1 AS requests, s.domain, s.country, s.provider,
            v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
-    FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
+    FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND NOT v.caller_checks
     WHERE s.logged_at >= @hour AND s.logged_at < @hour + interval '1 hour' AND ` + sqldb.LoggedSinceSQL("@hour") + `
     UNION ALL
     SELECT s.app, s.channel, s.purpose, 'refused', '', s.blocked_by, s.requests, '', '', '', false, false, NULL
@@ -124,7 +124,7 @@ var (
 	eraseCodesSQL = uncountSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,
            count(v.approved_at) AS approved
-    FROM sends s JOIN verifications v ON v.id = s.verification_id
+    FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks
     CROSS JOIN LATERAL (VALUES ('country', s.country), ('domain', s.domain)) AS k (dimension, value)
     WHERE s.recipient = @recipient AND s.number = 1 AND s.masked <> '•••' AND k.value <> '' GROUP BY 1, 2, 3, 4, 5, 6`,
 		[]string{"dimension", "value"}, "opened", "approved")

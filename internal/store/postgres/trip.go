@@ -264,12 +264,18 @@ func joinParameters(joined []*store.Verification) []any {
 
 // outboxParameters returns the parameters of outboxSQL.
 func outboxParameters(admitted []*answer) []any {
-	p := columns.NewArrays(admitted, 5)
+	p := columns.NewArrays(admitted, 6)
 	p.Add(columns.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
 	p.Add(columns.Flag, func(buf []byte, a *answer) []byte { return columns.AppendFlag(buf, a.Verification.Class.IsStranger()) })
 	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Verification.ExpiresAt) })
+	p.Add(columns.Bytes, func(buf []byte, a *answer) []byte {
+		if a.Code == nil {
+			return nil // NULL
+		}
+		return append(buf, a.Code...)
+	})
 	return p.Args()
 }
 

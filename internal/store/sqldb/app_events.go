@@ -31,12 +31,12 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 )
 
 // ExpiredSQL returns the statement that selects verifications of apps that expired from an instant on and before another; none that ended
-// otherwise. @after is the ID of the last one of that first instant that was read before.
+// otherwise, or that the caller checks. @after is the ID of the last one of that first instant that was read before.
 func (d Dialect) ExpiredSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
-  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.app ` + d.in("apps") + `
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.app ` + d.in("apps") + `
 ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 

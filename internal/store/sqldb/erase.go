@@ -24,6 +24,13 @@ DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
 		},
 		{
+			// A caller's code says nothing of its recipient, but nobody needs it any more.
+			Table: "outbox",
+			Erase: `
+UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.among(`
+    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'sending' AND s.masked <> '•••'`),
+		},
+		{
 			Table: "sends",
 			Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
@@ -76,7 +83,7 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL(t columns.Table[store.Send], by store.Use) string {
+func eraseRowsSQL[T any](t columns.Table[T], by store.Use) string {
 	return `
 UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }

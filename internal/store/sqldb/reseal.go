@@ -1,14 +1,18 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/store"
 )
 
 // SealedTables are the tables with a column "sealed", which keys.Ring.Seal made for the row's key.
-var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"}}
+var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"},
+	{Name: "outbox", Key: "id", UUID: true}}
 
 // sealedHead is how many bytes of sealed data are read to see the ID of their key.
 const sealedHead = 2 + 16
@@ -19,8 +23,12 @@ func sealedFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 // transaction has locked, so that it waits for none, and rows for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string, seal func(store.SealedRow) []byte) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
-		found, err := All(q, sealedFields, q.Dialect.locked(`SELECT `+t.Key+`, sealed FROM `+t.Name+`
-WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": rows})
+		keys, err := keysOf(t, rows)
+		if err != nil {
+			return 0, err
+		}
+		found, err := All(q, sealedFields, q.Dialect.locked(`SELECT CAST(`+t.Key+` AS text), sealed FROM `+t.Name+`
+WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": keys})
 		if err != nil {
 			return 0, err
 		}
@@ -32,8 +40,11 @@ WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": row
 			}
 		}
 		if q.Dialect == Postgres && len(names) > 0 { // one trip, while the rows are locked
-			err = q.exec(`UPDATE `+t.Name+` SET sealed = (@sealed::bytea[])[array_position(@keys::text[], `+t.Key+`)]
-WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": names, "sealed": sealed})
+			if keys, err = keysOf(t, names); err != nil {
+				return 0, err
+			}
+			err = q.exec(`UPDATE `+t.Name+` SET sealed = (@sealed::bytea[])[array_position(@names::text[], `+t.Key+`::text)]
+WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": keys, "names": names, "sealed": sealed})
 			return len(names), err
 		}
 		for i := range names {
@@ -44,6 +55,22 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": names, "sealed": sealed})
 		}
 		return len(names), nil
 	})
+}
+
+// keysOf returns keys of a table's rows as a parameter for Dialect.in.
+func keysOf(t store.SealedTable, names []string) (any, error) {
+	if !t.UUID {
+		return names, nil
+	}
+	ids := make([]uuid.UUID, len(names))
+	for i, name := range names {
+		id, err := uuid.Parse(name)
+		if err != nil {
+			return nil, store.BadRequestf("%q is no key of %s", name, t.Name)
+		}
+		ids[i] = id
+	}
+	return ids, nil
 }
 
 // EachSealed calls page for all rows of the sealed tables, up to limit at a time, without those that were erased. Of Sealed the rows have
@@ -69,7 +96,10 @@ func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedT
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	rows, err = ReadAll(ctx, db, sealedFields, `SELECT `+t.Key+`, substr(sealed, 1, @head) FROM `+t.Name+`
+	if t.UUID {
+		after = cmp.Or(after, uuid.Nil.String())
+	}
+	rows, err = ReadAll(ctx, db, sealedFields, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
 WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedHead})
 	if err != nil {
 		return nil, "", err

@@ -112,14 +112,19 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if _, err := q.Change(sqldb.SendTable.Insert(store.InSend, &r.Send)); err != nil {
 		return err
 	}
-	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at)
-VALUES (@id, @due, 1, 0, @channel, @stranger, @expires)`,
-		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel, "stranger": r.Verification.Class.IsStranger(), "expires": r.Verification.ExpiresAt})
+	var sealed any // NULL
+	if r.Code != nil {
+		sealed = r.Code
+	}
+	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
+VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
+		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel, "stranger": r.Verification.Class.IsStranger(),
+			"expires": r.Verification.ExpiresAt, "sealed": sealed})
 	return err
 }
 
 // Refused implements sqldb.Native.
-func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
+func (s *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {

@@ -111,8 +111,8 @@ func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duratio
 		return nil, err
 	}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
-		work, err := sqldb.All(q, sqldb.WorkFields, `
-SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
+		work, err := sqldb.All(q, sqldb.FlightFields, `
+SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 		for i := 0; i < len(work) && err == nil; i++ {

@@ -35,10 +35,10 @@ func beginWrites(t *testing.T, f *Fixture) {
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
 		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
-		DueAt: f.Now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
+		DueAt: f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
 	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.DatabaseClock})
-	Equal(t, "row", f.Row(t, s.ID), s)
+	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
 	Equal(t, "newest send", newest, s)
@@ -102,10 +102,15 @@ func badIntents(t *testing.T, f *Fixture) {
 		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
 		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.KnownBrowser, "s:1" },
-		"long":             func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
-		"NUL in the join":  func(in *store.Intent) { in.Join = "\x00" },
-		"observed comma":   func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
-		"observed NUL":     func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
+		"code of nobody":   func(in *store.Intent) { in.Code = []byte("sealed") },
+		"caller's no code": func(in *store.Intent) { in.Verification.CallerChecks = true },
+		"code of another": func(in *store.Intent) {
+			in.Verification.CallerChecks, in.Code, in.Join = true, []byte("sealed"), "v"
+		},
+		"long":            func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
+		"NUL in the join": func(in *store.Intent) { in.Join = "\x00" },
+		"observed comma":  func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
+		"observed NUL":    func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
 	} {
 		_, err := f.Begin(t.Context(), f.Intent(1, change))
 		if !errors.Is(err, store.ErrBadRequest) {

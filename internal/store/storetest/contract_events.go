@@ -112,6 +112,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.AdmitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
+	f.Admit(t, f.Intent(12, withCode("sealed"))) // whose end is the caller's
 	f.approve(t, open[0].Verification.ID)
 	Equal(t, "canceled", Must(f.Cancel(t.Context(), open[1].Verification.ID))(t), true)
 	for range 5 {

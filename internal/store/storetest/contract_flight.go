@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,11 +56,11 @@ func finish(t *testing.T, f *Fixture) {
 		want := begun.Send
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
 		want.Took, want.DueAt, want.FinishedAt = 1500*time.Microsecond, time.Time{}, f.Now
-		Equal(t, "row", f.Row(t, begun.Send.ID), want)
+		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 		found := Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)
 		Equal(t, "found by its status", IDs(found), []uuid.UUID{begun.Send.ID})
 		f.MustFinish(t, o, false) // it ended before
-		Equal(t, "row", f.Row(t, begun.Send.ID), want)
+		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 	}
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: uuid.UUID{1}, Attempt: 1}, Status: store.Sent}, false)
 	f.Pass(time.Hour)
@@ -73,7 +74,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
 	want.Status, want.Reason, want.Provider, want.ProviderCode, want.DueAt = store.Queued, "greylisted", "mx", "451", f.Now.Add(5*time.Second)
-	Equal(t, "row", f.Row(t, held.ID), want)
+	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held})) // it waits: there is no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)
@@ -98,6 +99,58 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	row := f.Row(t, held.ID)
 	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
 	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t), false)
+}
+
+// withCode gives an intent a caller's code, as it is sealed.
+func withCode(sealed string) func(*store.Intent) {
+	return func(in *store.Intent) { in.Verification.CallerChecks, in.Code = true, []byte(sealed) }
+}
+
+// A caller's code is handed out with each attempt, and with no other send; with the end of its send it is gone. It joins nothing, and
+// nothing joins it.
+func callersCode(t *testing.T, f *Fixture) {
+	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	codes := func(work []store.Work) (codes []string) {
+		for _, w := range work {
+			codes = append(codes, fmt.Sprintf("%q", w.Code))
+		}
+		return codes
+	}
+	sealed := func() (n int) {
+		OK(t, f.EachSealed(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
+			if table.Name == "outbox" {
+				n += len(rows)
+			}
+			return nil
+		}))
+		return n
+	}
+	first := f.Admit(t, f.Intent(1, held))
+	begun := f.Admit(t, f.Intent(1, held, withCode("sealed\x00\xff")))
+	Equal(t, "opened a verification that the caller checks", []bool{begun.Opened(), f.Code(t, begun.Verification.ID).CallerChecks}, []bool{true, true})
+	Equal(t, "code", string(begun.Code), "sealed\x00\xff")
+	Equal(t, "what the next send resends", f.Admit(t, f.Intent(1, held)).Verification.ID, first.Verification.ID)
+	Equal(t, "resent by its ID", f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = begun.Verification.ID })).Opened(), true)
+	Equal(t, "sealed codes", sealed(), 1)
+	f.Pass(8 * time.Second)
+	Equal(t, "codes", codes(f.MustTakeOver(t, 10)), []string{`""`, `"sealed\x00\xff"`, `""`, `""`})
+	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 2), After: time.Second}))(t)
+	f.Pass(time.Second)
+	Equal(t, "code once more", codes(f.MustTakeOver(t, 10)), []string{`"sealed\x00\xff"`})
+	Must(f.Cancel(t.Context(), begun.Verification.ID))(t)
+	Equal(t, "sealed codes while the attempt runs", sealed(), 1)
+	again := f.MustBegin(t, f.Intent(1, held, withCode("other"), func(in *store.Intent) { in.Send.ID = begun.Send.ID }))
+	Equal(t, "repeated, code", []any{again.Repeated, len(again.Code)}, []any{true, 0})
+	f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true}, true)
+	Equal(t, "sealed codes", sealed(), 0)
+
+	// Too many wrong codes lock out what is checked here.
+	f.spendAllTries(t, 2, 4)
+	Equal(t, "admitted in a lockout", []bool{f.MustBegin(t, f.Intent(2)).Admitted, f.MustBegin(t, f.Intent(2, withCode("sealed"))).Admitted},
+		[]bool{false, true})
+	Equal(t, "sealed codes", sealed(), 1)
+	f.erase(t, 2, time.Hour)
+	Equal(t, "sealed codes after an erasure", sealed(), 0)
 }
 
 // The first to expire is taken over first, whatever waits in the other channel.

@@ -38,6 +38,12 @@ func reseals(t *testing.T, f *Fixture) {
 	keys := []string{"v0", "v1", "v2", "v3", "no such row"}
 	Equal(t, "changed", Must(f.Reseal(t.Context(), sqldb.SealedTables[0], keys, seal))(t), 2)
 	Equal(t, "after", pages(), "v0 new 0 v1 old 1 v2 new 2 v4 old 4 ")
+	held := f.Admit(t, f.Intent(9, withCode("old code"))).Send.ID
+	Equal(t, "changed codes", Must(f.Reseal(t.Context(), sqldb.SealedTables[2], []string{held.String()}, seal))(t), 1)
+	f.Pass(8 * time.Second)
+	work := f.MustTakeOver(t, 10)
+	Equal(t, "code", string(work[len(work)-1].Code), "new code")
+	Is(t, Err(f.Reseal(t.Context(), sqldb.SealedTables[2], []string{"no ID"}, seal)), store.ErrBadRequest)
 	v, _, _, err := f.Verification(t.Context(), "v2")
 	OK(t, err)
 	Equal(t, "in full", string(v.Sealed), "new 2, and so many bytes more")

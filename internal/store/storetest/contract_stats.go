@@ -23,8 +23,9 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	end(2, 3*time.Second, Sent, inApp("desk"))
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	f.approve(t, first.Verification.ID)
+	end(7, time.Second, Sent, withCode("sealed"), inApp("desk")) // counts as a send, and not as a code that was opened
 	for range 2 {
-		OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.Count = 3 })}))
+		OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) { s.Count = 3 })}))
 	}
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
 	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)
@@ -48,15 +49,15 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		Tallies: []store.Tally{
 			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1},
 			{At: begin, Status: store.Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
-			{At: begin, Status: store.Sent, Rows: 3, Requests: 3},
+			{At: begin, Status: store.Sent, Rows: 4, Requests: 4},
 			{At: next, Status: store.Sending, Rows: 1, Requests: 1}, {At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
 		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
 			{At: next, Measures: store.Measures{Opened: 2}}},
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}, Undelivered: 1,
 	})
-	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: 3 * time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
-	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}},
+	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
+	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
 		Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
 		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
@@ -80,8 +81,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		q    store.StatsQuery
 		want []store.DomainTally
 	}{
-		{store.StatsQuery{To: begin.Add(2 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 6, Failed: 1, Rejected: 1}}},
-		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1},
+		{store.StatsQuery{To: begin.Add(2 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1}}},
+		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 8, Failed: 1, Rejected: 1},
 			{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {

@@ -180,6 +180,18 @@ func watchCounts(t *testing.T, f *Fixture) {
 	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
 }
 
+// Codes that their callers check are never approved here: they pause no prefix, and do not make it usual that none is approved.
+func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
+	f.sendTexts(t, 10, 6, text("+86139", "CN"))
+	f.sendTexts(t, 90, 0, text("+86139", "CN"), withCode("sealed"))
+	f.Pass(2 * time.Hour)
+	f.sendTexts(t, 30, 0, text("+49151", "DE"), withCode("sealed"))
+	f.Pass(10 * time.Minute)
+	Equal(t, "started", f.pausePrefixes(t, watching), nil)
+	p := f.pausesOne(t, "+49151")
+	Equal(t, "sends, usual", []int{p.Sends, p.Usual}, []int{10, 60})
+}
+
 // Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted before, so that
 // who attacks a whole country at once does not make it usual.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {

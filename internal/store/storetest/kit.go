@@ -48,7 +48,7 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 var Traces = map[string]string{
 	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "request": "order-of-quentin", "holder": "s:quentin",
 	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
-	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
+	"caller's code": "code for quentin", "why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
 }
 
 // WriteTraces has a recipient leave what they can, in every table and state.
@@ -61,8 +61,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
 	}
-	for i := range 4 {
-		begun := f.Admit(t, f.Intent(n, mark))
+	for i := range 4 { // of these, the first stays under way
+		begun := f.Admit(t, f.Intent(n, mark, withCode(Traces["caller's code"])))
 		switch i {
 		case 1:
 			f.End(t, begun.Send.ID, Sent)
@@ -76,11 +76,11 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	wrong.Network = Traces["network"]
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
-	refusal := f.Refusal(n, func(s *store.Send) {
+	refusal := f.Refusal(n, func(s *store.Row) {
 		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
-	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
 	h := recipient.Hash{15: byte(n)}
 	Must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,

@@ -129,13 +129,16 @@ func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
 }
 
 // Finished implements outbox.Observer.
-func (o *Observed) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+func (o *Observed) Finished(recipient.Channel, string, store.Status, bool, time.Duration) {}
 
 // Checked implements verification.Observer.
 func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
 
 // CheckBound implements verification.Observer.
 func (o *Observed) CheckBound(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+
+// JobRan implements jobs.Observer. The runs of jobs are not counted.
+func (o *Observed) JobRan(string, bool) {}
 
 // PrefixPaused implements jobs.Observer.
 func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }

@@ -140,7 +140,7 @@ func (r *Rig) SendID(to string) uuid.UUID {
 
 // Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail server waits until release is called, and
 // then answers; nil: it accepts.
-func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer, dead *MailServer, release func()) {
+func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer, release func()) {
 	r.Helper()
 	released := make(chan struct{})
 	dead = &MailServer{}
@@ -151,7 +151,7 @@ func (r *Rig) Orphan(answer func(context.Context) error) (a verification.Answer,
 		}
 		return answer(ctx)
 	})
-	a = r.AskAt(r.Replica(dead), AskFor(Ana), true)
+	a = r.AskAt(r.Replica(dead), AskFor(Ana, options...), true)
 	return a, dead, func() { close(released); synctest.Wait() }
 }
 

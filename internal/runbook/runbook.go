@@ -1,0 +1,29 @@
+// Package runbook names the sections of docs/runbooks.md. Each warning and error of the log has the attribute "see", which leads the person
+// who reads it to its section.
+package runbook
+
+import "log/slog"
+
+// Section is the anchor of a section.
+type Section string
+
+// The sections to which log lines lead. A test compares them with the document.
+const (
+	DatabaseAway  Section = "database-away"
+	DatabaseSlow  Section = "database-slow"
+	Keys          Section = "keys"
+	Redis         Section = "redis"
+	SendsWait     Section = "sends-wait"
+	SendsFail     Section = "sends-fail"
+	Attack        Section = "attack"
+	TextMessages  Section = "text-messages"
+	Room          Section = "room"
+	Jobs          Section = "jobs"
+	Configuration Section = "configuration"
+	Events        Section = "events"
+	Console       Section = "console"
+	Defect        Section = "defect"
+)
+
+// See returns the attribute of a log line.
+func (s Section) See() slog.Attr { return slog.String("see", "docs/runbooks.md#"+string(s)) }

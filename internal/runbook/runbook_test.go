@@ -1,0 +1,16 @@
+package runbook
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestALineNamesItsSection(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).With("a", 1).Warn("slow statement", "took_ms", 300, DatabaseSlow.See())
+	if !strings.HasSuffix(out.String(), `,"took_ms":300,"see":"docs/runbooks.md#database-slow"}`+"\n") {
+		t.Error(&out)
+	}
+}
