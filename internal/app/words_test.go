@@ -17,7 +17,7 @@ func TestReasonsHaveOneSentence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:Word: |Word = |Also = |unreachable = |, )"([a-z]+_[a-z_]+)"`).FindAllSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(`(?:Word: |Word = |Unready = |unreachable = |Also = true, )"([a-z_]+)"`).FindAllSubmatch(source, -1) {
 			words[string(m[1])] = true
 		}
 	}
