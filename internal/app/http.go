@@ -20,6 +20,7 @@ import (
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/fault"
+	"sendcode/internal/hooks"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
 	"sendcode/internal/policy"
@@ -94,6 +95,7 @@ func (a *App) addRoutes() error {
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
 	a.api.Register(front)
 	a.registerProviderEvents(front)
+	a.registerHooks(front)
 	web.RegisterWidget(front)
 	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
@@ -115,6 +117,9 @@ func (a *App) addRoutes() error {
 	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
 	a.metrics.RegisterClocks(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
+	if a.redis != nil {
+		a.metrics.RegisterRedis(a.redis.Size)
+	}
 	a.observeParts(front)
 	a.registerMetrics(back)
 	for _, l := range a.listeners {
@@ -137,6 +142,15 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger).Register(e)
+}
+
+// registerHooks adds the routes on which auth servers have their codes sent.
+func (a *App) registerHooks(e *echo.Echo) {
+	var all []hooks.Hook
+	for _, h := range a.cfg.Hooks {
+		all = append(all, h.Hook())
+	}
+	api.NewHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
