@@ -83,6 +83,9 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 			t.Errorf("a check: %s", got.Raw)
 		}
 	}
+	for _, id := range ids {
+		s.Get("/v1/admin/sends/"+s.Look(id).Send.ID, apptest.As(apptest.Token))
+	}
 	s.Get("/v1/admin/sends", apptest.As(apptest.Token))
 	s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token))
 	var told strings.Builder
