@@ -87,7 +87,7 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	return err
 }
 
-func personOf(s store.Send) support.Person {
+func personOf(s store.Row) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 

@@ -143,7 +143,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.ForConsole("")}
+	r := row{Row: store.Row{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -21,13 +21,13 @@ import (
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sendList() frame.List[store.Filter, store.Send] {
-	return frame.List[store.Filter, store.Send]{
-		Name: "sends", Path: "/admin", Mark: markOf,
+func (a *Console) sendList() frame.List[store.Filter, store.Row] {
+	return frame.List[store.Filter, store.Row]{
+		Name: "sends", Path: "/admin", Mark: func(r store.Row) store.Mark { return markOf(r.Send) },
 		Place: func(f *store.Filter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
-		Read: func(ctx context.Context, f store.Filter) ([]store.Send, time.Time, error) {
+		Read: func(ctx context.Context, f store.Filter) ([]store.Row, time.Time, error) {
 			rows, err := a.sends(ctx, f)
 			return rows, time.Time{}, err
 		},
@@ -35,7 +35,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.Send] {
 }
 
 // page is one page of that list.
-type page = frame.Result[store.Filter, store.Send]
+type page = frame.Result[store.Filter, store.Row]
 
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
@@ -179,7 +179,7 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 		}
 		return nil
 	}
-	newest := v.Rows[0].Send
+	newest := v.Rows[0].Row
 	v.Person.Known, v.Person.FilterText = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
@@ -242,13 +242,13 @@ const (
 
 // recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first: those that its recipient's rules most
 // likely counted.
-func (a *Console) recentSends(ctx context.Context, s store.Send) ([]store.Send, error) {
+func (a *Console) recentSends(ctx context.Context, s store.Row) ([]store.Row, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
-		return []store.Send{s}, nil
+		return []store.Row{s}, nil
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
-		Before: new(markOf(s)), Limit: leadRows,
+		Before: new(markOf(s.Send)), Limit: leadRows,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err

@@ -22,7 +22,7 @@ import (
 )
 
 // busy fills the database with one of each kind, the refusal that it returns last.
-func busy(r *rig) (refusedRow store.Send) {
+func busy(r *rig) (refusedRow store.Row) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
@@ -42,7 +42,7 @@ func busy(r *rig) (refusedRow store.Send) {
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Row) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -95,23 +95,23 @@ func TestPages(t *testing.T) {
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers
 	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
-	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Send) {
+	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Row) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
-	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Purpose = "gone" })
+	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
 	r.Must(r.DB.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several, "bounced": bounced, "gone": gone, "paused": paused} {
+	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced, "gone": gone.Send, "paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
 		r.Must(r.DB.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.DB.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))
+	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

@@ -176,14 +176,14 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 }
 
 // refused writes n refusals by the rule as one row.
-func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Send)) store.Send {
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Row)) store.Row {
 	r.Helper()
-	row := r.row(to)
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, n
+	row := store.Row{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
+	row.Status = store.Refused
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.DB.Refused(r.Context(), []store.Send{row}))
+	r.Must(r.DB.Refused(r.Context(), []store.Row{row}))
 	return row
 }
 

@@ -21,7 +21,7 @@ import (
 
 // row is a send as lists show it.
 type row struct {
-	store.Send
+	store.Row
 	W     texts.Words
 	Code  explain.Label // what became of its code; empty: it has none, or it is not known
 	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
@@ -48,7 +48,7 @@ func (r row) Tag() string {
 }
 
 // RequestedLocale returns the language that was asked for; "" if any would do.
-func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Send) }
+func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
@@ -99,7 +99,7 @@ type codes struct {
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error) {
+func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -116,13 +116,13 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error
 }
 
 // of returns the code of a send; false for refusals, and for a code that is not known any more.
-func (c codes) of(s store.Send) (store.Verification, bool) {
+func (c codes) of(s store.Row) (store.Verification, bool) {
 	v, found := c.by[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
 // rowJSON is rowJSON with what became of the code.
-func (c codes) rowJSON(s store.Send) frame.Object {
+func (c codes) rowJSON(s store.Row) frame.Object {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.of(s); found {
@@ -132,7 +132,7 @@ func (c codes) rowJSON(s store.Send) frame.Object {
 }
 
 // rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.Words) ([]row, error) {
 	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts
 	quotas := a.quotasOf(ctx, sends, w)
 	var all []row
 	for _, s := range sends {
-		r := row{Send: s, W: w}
+		r := row{Row: s, W: w}
 		if q := quotas[personOf(s)]; q != nil {
 			r.Quota = *q
 		}
@@ -172,7 +172,7 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 
 // quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in time has an empty list; rows of
 // forgotten or several recipients have none.
-func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Words) map[support.Person]*[]web.Pips {
+func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Person]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
 	by := map[support.Person]*[]web.Pips{}

@@ -82,6 +82,25 @@ func runbooksOf(call *ast.CallExpr) (names []string) {
 	return names
 }
 
+// Each runbook names panels, and the dashboard has them.
+func TestEveryRunbookHasAPanel(t *testing.T) {
+	board := readFile(t, "deploy/grafana/sendcode.json")
+	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
+	for part := range strings.SplitSeq(text, "\n## ") {
+		heading, _, _ := strings.Cut(part, "\n")
+		named := regexp.MustCompile(`(?m)^- \*\*Panels\*\*: (.+)\.$`).FindStringSubmatch(part)
+		if named == nil {
+			t.Errorf("the runbook %s names no panel", heading)
+			continue
+		}
+		for panel := range strings.SplitSeq(named[1], "; ") {
+			if !strings.Contains(board, `"title": "`+panel+`", "description"`) {
+				t.Errorf("the runbook %s names the panel %q, which the dashboard does not have", heading, panel)
+			}
+		}
+	}
+}
+
 // The runbook on jobs, to which each line of a failed one leads, has a row for each job of the tables that can fail, and for no other.
 func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 	_, jobs, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## Jobs\n")

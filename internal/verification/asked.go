@@ -232,8 +232,8 @@ func (a asked) row() store.Send {
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.
 func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope, wait time.Duration) {
-	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, 1
+	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
+	row.Status = store.Refused
 	row.Reference = "" // free text, and refusals are not searched by it
 	s.Refusals.Add(row, scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)

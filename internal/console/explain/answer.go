@@ -47,7 +47,7 @@ func (c matter) reply() texts.Sentence {
 	switch {
 	case c.toTestRecipient():
 		return nil
-	case c.wrongCodes() && MayHaveGoneOut(c.Send):
+	case c.wrongCodes() && MayHaveGoneOut(c.Row):
 		return c.replyText("wrong")
 	}
 	switch c.Status {
@@ -163,7 +163,7 @@ func (c matter) refusedReply() texts.Sentence {
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
 		return c.lockoutReply()
-	case policy.IsUnserved(c.Send):
+	case policy.IsUnserved(c.Row):
 		return c.text("answer.norows.unserved")
 	case !known:
 		return c.replyText("refused.later")

@@ -46,8 +46,8 @@ func Timeline(s store.Story, w texts.Words) []Entry {
 }
 
 // relatedAndSelf returns the related rows and the row itself, oldest first.
-func relatedAndSelf(s store.Story) []store.Send {
-	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
+func relatedAndSelf(s store.Story) []store.Row {
+	if slices.ContainsFunc(s.Related, func(r store.Row) bool { return r.ID == s.Send.ID }) {
 		return s.Related
 	}
 	return append(slices.Clone(s.Related), s.Send)
@@ -59,7 +59,7 @@ func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 // teller makes the entries of one row.
 type teller struct {
 	texts.Words
-	row  store.Send
+	row  store.Row
 	over bool // its code has ended
 }
 
