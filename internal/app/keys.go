@@ -190,7 +190,8 @@ func (k *keyCheck) note(missing []string) {
 	switch {
 	case slices.Equal(missing, k.missing):
 	case len(missing) > 0:
-		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing, runbook.Keys.See())
+		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing,
+			runbook.Keys.See())
 	default:
 		k.logger.Info("key ring complete again")
 	}

@@ -60,7 +60,8 @@ func (a *App) pingRedis() func(context.Context) error {
 		err := a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err, runbook.Redis.See())
+			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err,
+				runbook.Redis.See())
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
 		}

@@ -87,7 +87,8 @@ func TestExportStreams(t *testing.T) {
 	const n = 5*frame.MaxLimit + 17
 	var rows []store.Row
 	for i := range n {
-		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.DB.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
@@ -177,7 +178,8 @@ func TestExportKeepsNoRows(t *testing.T) {
 	const n = 50 * frame.MaxLimit
 	var rows []store.Row
 	for i := range n {
-		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", Reference: strings.Repeat("r", 64)}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email", Reference: strings.Repeat("r", 64)}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.DB.Refused(t.Context(), rows))
 	clear(rows)

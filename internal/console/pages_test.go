@@ -104,7 +104,8 @@ func TestPages(t *testing.T) {
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced, "gone": gone.Send, "paused": paused} {
+	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced, "gone": gone.Send,
+		"paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {

@@ -291,7 +291,8 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""}, {"signup", "minute", ""}} {
-		if got := r.console.refusingScope(store.Row{Send: store.Send{Purpose: c.purpose}, Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
+		if got := r.console.refusingScope(store.Row{Send: store.Send{Purpose: c.purpose},
+			Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
 			t.Errorf("%v: %q", c, got)
 		}
 	}

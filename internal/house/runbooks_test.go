@@ -36,7 +36,8 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			}
 			named := runbooksOf(call)
 			if len(named) != 1 {
-				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes", s.name, textOf(arg), len(named))
+				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes",
+					s.name, textOf(arg), len(named))
 			}
 			for _, name := range named {
 				used[sections[name]] = true

@@ -29,7 +29,12 @@ type situation struct {
 // told puts a send and its code together as the database would; now is three minutes after the request.
 func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
-	s := store.Row{Send: store.Send{Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start, DueAt: consoletest.Start.Add(3*time.Minute + 4*time.Second), FinishedAt: consoletest.Start.Add(184 * time.Millisecond), Provider: "mx1.example.net", Took: 184 * time.Millisecond}, Refusal: store.Refusal{Count: 1}}
+	s := store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true,
+		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start,
+		DueAt: consoletest.Start.Add(3*time.Minute + 4*time.Second), FinishedAt: consoletest.Start.Add(184 * time.Millisecond),
+		Provider: "mx1.example.net", Took: 184 * time.Millisecond,
+	}}
 	change(&s, &v)
 	return situation{name: name, story: store.Story{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
@@ -64,7 +69,12 @@ func waiting(status store.Status, reason, code string, more ...change) change {
 
 func refusedBy(rule string, wait time.Duration, n int) change {
 	return func(s *store.Row, _ *store.Verification) {
-		*s = store.Row{Send: store.Send{App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start}, Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
+		*s = store.Row{
+			Send: store.Send{
+				App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start,
+			},
+			Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n},
+		}
 	}
 }
 
@@ -104,7 +114,11 @@ func (s situation) alone() situation {
 // after puts sends before it that ended so.
 func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
-		s.story.Related = append(s.story.Related, store.Row{Send: store.Send{ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true, LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute), DueAt: consoletest.Start.Add(time.Minute)}, Refusal: store.Refusal{Count: 1}})
+		s.story.Related = append(s.story.Related, store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true,
+			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute),
+			DueAt: consoletest.Start.Add(time.Minute),
+		}})
 	}
 	s.story.Related = append(s.story.Related, s.story.Send)
 	return s
