@@ -112,7 +112,7 @@ func TestACallersCodeIsNotSentAgain(t *testing.T) {
 	now := consoletest.Start
 	for _, callers := range []bool{false, true} {
 		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5, CallerChecks: callers}
-		story := store.Story{Send: store.Send{Recipient: recipient.Hash{1}}, Verification: &v, Now: now}
+		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}}, Verification: &v, Now: now}
 		var offered []string
 		for _, d := range sendActions {
 			if d.appliesTo(story) {
