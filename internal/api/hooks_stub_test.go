@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/hooks"
 	"sendcode/internal/server"
+	"sendcode/internal/servertest"
 	"sendcode/internal/standardwebhooks"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -67,7 +67,7 @@ const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"e
 
 // A repetition that comes while the first request is under way has that one's answer, or says that nothing is known in time.
 func TestARepetitionWaitsForTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		c := &stubCodes{answers: []func() (verification.Answer, error){busy, busy, admitted("v1"), admitted("v2")}}
 		if got := c.post(t, change); got != "200 {}" {
 			t.Error(got)
