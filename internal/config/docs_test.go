@@ -34,8 +34,11 @@ func TestDocumentedFilesLoad(t *testing.T) {
 		}
 		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
 			secret := hiddenSecret
-			if strings.Contains(part, "\nhooks:") || strings.HasPrefix(part, "hooks:") {
+			switch {
+			case strings.Contains(part, "\nhooks:"), strings.HasPrefix(part, "hooks:"):
 				secret = twoHookSecrets
+			case strings.HasSuffix(named[1], "_WEBHOOK_SECRET"):
+				secret = "whsec_" + standardSecret
 			}
 			environ = append(environ, named[1]+"="+secret)
 		}

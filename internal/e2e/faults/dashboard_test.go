@@ -84,11 +84,11 @@ provider_events:
 	s.Start(1)
 	alone := apptest.Embedded(t).Start(1)
 	p := servertest.Prometheus(t, target(s), target(alone))
-	round := 0
-	for panel, queries := range readDashboard(t) {
+	d, round := readDashboard(t), 0
+	for panel, queries := range d {
 		for n, query := range queries {
 			s.Await(fmt.Sprintf("a value in %q of %s", panel, query), func() bool {
-				if len(readDashboard(t).shown(t, p, panel, n)) > 0 {
+				if len(d.shown(t, p, panel, n)) > 0 {
 					return true
 				}
 				round++
