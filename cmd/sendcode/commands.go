@@ -237,7 +237,9 @@ func (h helpCommand) Run(p program, line *kong.Context) error {
 	if h.As != "text" {
 		return write(p.out, h.As, line)
 	}
-	_, err := line.Kong.Parse(append(h.Command, "--help")) // prints, and leaves through the parser's exit
-	line.Kong.FatalIfErrorf(err)
+	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil { // else it has printed, and left through the parser's exit
+		p.printMistake(line.Kong, h.Command, err)
+		line.Kong.Exit(mistaken)
+	}
 	return nil
 }

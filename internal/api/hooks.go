@@ -70,6 +70,7 @@ func (h *authHooks) receive(c echo.Context) error {
 		return c.JSON(http.StatusOK, hook.Done())
 	}
 	if p := h.send(ctx, hook, r); p != nil {
+		requestid.Note(ctx, slog.Int("refused", p.Kind.Status))
 		return c.JSON(http.StatusOK, hook.Refused(p.Kind.Status, p.Detail))
 	}
 	return c.JSON(http.StatusOK, hook.Done())

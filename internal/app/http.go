@@ -19,7 +19,6 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/hooks"
 	"sendcode/internal/message"
@@ -241,7 +240,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	a.console = console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk,
-		Logger: a.logger, FailingServers: a.FailingServers, Carriers: carriers, StorageStatus: a.storageStatus,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
@@ -280,22 +279,6 @@ func adminTokens(c config.Config) (all []auth.Token) {
 		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
 	}
 	return all
-}
-
-// FailingServers returns the mail servers and carriers whose circuit breaker is open: each gets one attempt every five seconds.
-func (a *App) FailingServers() (out []console.FailingServer) {
-	add := func(carrier bool, all []delivery.Health) {
-		for _, h := range all {
-			if !h.Up {
-				out = append(out, console.FailingServer{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
-			}
-		}
-	}
-	add(false, a.servers.Health())
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		add(true, carriers.Health())
-	}
-	return out
 }
 
 // serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and shutdownWait.

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/web"
@@ -102,6 +104,24 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 	}
 	if _, err := texts.ForConsole("").T("none"); err == nil {
 		t.Error("a text that does not exist is no error")
+	}
+}
+
+// The code of a caller is not kept, so no page offers to send it again.
+func TestACallersCodeIsNotSentAgain(t *testing.T) {
+	now := consoletest.Start
+	for _, callers := range []bool{false, true} {
+		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5, CallerChecks: callers}
+		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}}, Verification: &v, Now: now}
+		var offered []string
+		for _, d := range sendActions {
+			if d.appliesTo(story) {
+				offered = append(offered, d.Path)
+			}
+		}
+		if resends := slices.Contains(offered, "resend"); resends == callers || !slices.Contains(offered, "cancel") {
+			t.Errorf("a caller's %v: %v", callers, offered)
+		}
 	}
 }
 

@@ -45,9 +45,8 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
-	Failing []texts.Sentence // mail servers and carriers whose circuit breaker is open
-	Person  *personView      // when the list is one recipient's
+	Shared  texts.Sentence // why these rows stand together, where they only share a support reference
+	Person  *personView    // when the list is one recipient's
 	Rows    []row
 	Count   string              // of the rows
 	Nothing string              // why there are no rows
@@ -98,14 +97,6 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	}
 	w := frame.Words(c)
 	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}, Choices: a.choices()}
-	for _, m := range a.FailingServers() {
-		key := "list.aside"
-		if m.Carrier {
-			key = "list.aside.carrier"
-		}
-		v.Failing = append(v.Failing, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
-			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
-	}
 	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type figureView struct {
 	Name, Value, Before string
 	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
 	Better, Worse       bool         // what the change is; neither for one that is no good or bad news
+	Note                string       // in place of what was before
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
 
@@ -74,6 +75,13 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	v.Last = frame.Options(w, "filter.last", "filter.last", v.values.Get("last"), spans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
+	if s := a.Status(ctx); s.Counted {
+		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
+		if s.UnderWay.Sends > 0 {
+			f.Note = w.Get("overview.oldest", "age", w.Wait(s.UnderWay.Age.Truncate(time.Second)))
+		}
+		v.Figures = slices.Insert(v.Figures, 0, f)
+	}
 	paused, _, err := a.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
 		return err
@@ -165,7 +173,8 @@ func (v overviewView) FormatBytes(bytes int64) string {
 func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		changed := change != "" && !strings.HasPrefix(change, "±")
-		all = append(all, figureView{w.Get(key), value, earlier, change, changed && good > 0, changed && good < 0, rows})
+		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed && good > 0, Worse: changed && good < 0,
+			Status: rows})
 	}
 	// good is by how much a rise is good news: negative for bad news, 0 for none
 	count := func(key string, now, before int, good float64, rows store.Status) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/golden"
 	"sendcode/internal/recipient"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/support"
@@ -84,10 +86,16 @@ func everyPage(r *rig) map[string]string {
 // The pages, and what scripts read, say what happened; none shows a full recipient, or has a style, a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.FailingServers = func() []FailingServer {
-			return []FailingServer{
-				{Server: "mx1.example:587", Since: consoletest.Start.Add(-90 * time.Second), Why: "dial: temporary: <refused>"},
-				{Carrier: true, Server: "aliyun", Since: consoletest.Start.Add(-time.Minute), Why: "dial: temporary"},
+		c.Status = func(context.Context) Status {
+			since := consoletest.Start.Add(-time.Minute)
+			return Status{
+				Reasons: []server.Reason{{Part: "redis", Word: "limiter_unreachable", Since: since}},
+				Parts: []Part{
+					{Kind: "database", Up: true}, {Kind: "redis", Name: "Redis"}, {Kind: "mail", Name: "mx2.example:587", Up: true},
+					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second), Why: "dial: temporary: <refused>"},
+					{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
+				},
+				Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
 			}
 		}
 	})

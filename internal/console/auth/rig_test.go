@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -45,7 +46,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	for _, change := range changes {
 		change(&c)
 	}
-	e, l := server.New(server.Config{Logger: logger}), frame.New(logger)
+	e, l := server.New(server.Config{Logger: logger}), frame.New(logger, func(context.Context) frame.Status { return frame.Status{} })
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)
