@@ -1,23 +1,27 @@
 // Command sendcode sends verification codes, never more often than the policy says. It is the outermost layer: flags,
 // signals and exit codes. Settings come from package config, everything else from package app.
 //
-// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 80 for a command line that is not
+// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command line that is not
 // understood, 128 and the number of the signal for a stop that did not wait.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
+	"sendcode/internal/config/document"
 )
 
 // commandLine is what may follow the program's name: one of its commands. Without one, it serves.
@@ -50,7 +54,7 @@ func main() {
 	os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 }
 
-// run executes one command line. Help and mistakes in the line leave through exit.
+// run executes one command line. Help leaves through exit.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
@@ -60,12 +64,46 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.loadConfig),
 	)
 	line, err := parser.Parse(args)
-	parser.FatalIfErrorf(err)
+	if err != nil {
+		p.printMistake(parser, args, err)
+		return mistaken
+	}
 	if err := line.Run(); err != nil {
 		_, _ = fmt.Fprintln(p.err, "sendcode:", err)
 		return 1
 	}
 	return 0
+}
+
+// mistaken is the exit code for a command line that is not understood, as shells have it.
+const mistaken = 2
+
+// printMistake prints what is wrong with a command line, and what is possible in its place: the commands, or what the command takes.
+func (p program) printMistake(parser *kong.Kong, args []string, err error) {
+	said, among := err.Error(), parser.Model.Node
+	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil && len(mistake.Context.Args) > 0 {
+		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name { // not the command that runs without a name
+			among = selected
+		}
+	}
+	var names []string
+	for _, c := range parser.Model.Children {
+		names = append(names, c.Name)
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") && !slices.Contains(names, args[0]) {
+		said = "there is no command " + document.Printable(args[0]) + document.DidYouMean(args[0], names)
+	}
+	_, _ = fmt.Fprintln(p.err, "sendcode: error:", said)
+	if among == parser.Model.Node {
+		for _, c := range among.Children {
+			_, _ = fmt.Fprintf(p.err, "  %-8s %s\n", c.Name, c.Help)
+		}
+		return
+	}
+	_, _ = fmt.Fprintln(p.err, "usage:", among.Summary())
+	for _, v := range among.Positional {
+		_, _ = fmt.Fprintf(p.err, "  %s: %s\n", v.Summary(), v.Help)
+	}
 }
 
 // contextUntilSignal returns a context that ends with the first signal, for a stop that finishes its work; the cause of SIGINT is

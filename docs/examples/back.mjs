@@ -1,4 +1,4 @@
-const ask = async (path, body, key = crypto.randomUUID()) => {
+export const ask = async (path, body, key = crypto.randomUUID()) => {
   const answer = await fetch(process.env.CODES_URL + path, {
     method: 'POST', body: JSON.stringify(body),
     headers: { Authorization: `Bearer ${process.env.CODES_KEY}`, 'Content-Type': 'application/json', 'Idempotency-Key': key },

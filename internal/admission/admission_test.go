@@ -236,7 +236,8 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 			state := a.State()
 			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[Stranger], state.UnderWay[Known]),
 				fmt.Sprint(most, c.strangers, c.known))
-			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[Unread] > 0, state.Refused[Known] > 0, state.Refused[Stranger] > 0), c.want)
+			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[Unread] > 0, state.Refused[Known] > 0,
+				state.Refused[Stranger] > 0), c.want)
 		})
 	}
 }

@@ -103,7 +103,8 @@ func (p *providerEvents) receive(c echo.Context) error {
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, malformed)
-		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape", "provider", source.Name, runbook.Events.See())
+		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape", "provider",
+			source.Name, runbook.Events.See())
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not JSON of the shape that is configured."}
 	}
 	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {

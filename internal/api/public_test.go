@@ -255,19 +255,26 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	}
 }
 
-// Browsers may not check by name, read a quota, or name the client that they ask for.
+// Browsers may not check by name, read a quota, name the client that they ask for, or say for whom they act. A back end may say that it acts
+// for a stranger, who then leaves the reserve, and nothing else.
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := newAPI(t, io.Discard)
-	for path, c := range map[string]struct {
-		body   string
-		status int
+	e := newAPI(t, io.Discard, verificationtest.WithReserve(map[string]int{"hour": 1}, func(*verificationtest.Settings) {}))
+	for _, c := range []struct {
+		key, path, more string
+		status          int
+		places          string // of the rule hour, as the answer tells them
 	}{
-		"/v1/verifications/check": {`{"channel":"email","to":"a@example.com","code":"123456"}`, http.StatusForbidden},
-		"/v1/quota":               {`{"channel":"email","to":"a@example.com"}`, http.StatusForbidden},
-		"/v1/verifications":       {`{"channel":"email","to":"a@example.com","client_ip":"192.0.2.1"}`, http.StatusUnprocessableEntity},
+		{public, "/v1/verifications/check", `,"code":"123456"`, http.StatusForbidden, ""},
+		{public, "/v1/quota", ``, http.StatusForbidden, ""},
+		{public, "/v1/verifications", `,"client_ip":"192.0.2.1"`, http.StatusUnprocessableEntity, ""},
+		{public, "/v1/verifications", `,"trust":"stranger"`, http.StatusUnprocessableEntity, ""},
+		{secret, "/v1/verifications", `,"trust":"friend"`, http.StatusUnprocessableEntity, ""},
+		{secret, "/v1/verifications", `,"trust":"stranger"`, http.StatusAccepted, `"hour";q=2`},
+		{secret, "/v1/verifications", ``, http.StatusAccepted, `"hour";q=3`},
 	} {
-		if w := (client{t, e, "203.0.113.9", public}).do(http.MethodPost, path, c.body, ""); w.Code != c.status {
-			t.Errorf("%s: %d", path, w.Code)
+		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path, `{"channel":"email","to":"a@example.com"`+c.more+`}`, "")
+		if told := w.Header().Get("RateLimit-Policy"); w.Code != c.status || !strings.Contains(told, c.places) {
+			t.Errorf("%s%s: %d, told %s", c.path, c.more, w.Code, told)
 		}
 	}
 }

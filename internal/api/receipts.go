@@ -75,7 +75,8 @@ func (a *Receipts) receive(c echo.Context) error {
 	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
-		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls", "carrier", carrier, runbook.Events.See())
+		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls", "carrier",
+			carrier, runbook.Events.See())
 		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
 	case err != nil:
 		return &server.Problem{Kind: server.BadRequest, Detail: "The receipt has not the form of this carrier's receipts."}

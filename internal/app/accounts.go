@@ -1,14 +1,17 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
+	"sendcode/internal/fault"
 	"sendcode/internal/store/sqldb"
 )
 
@@ -22,10 +25,38 @@ type AccountChange struct {
 	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
 }
 
+// Validate reports everything that is missing, as it is typed. kong calls it.
+func (c AccountChange) Validate() error {
+	var missing []string
+	if c.Do != "list" && c.Name == "" {
+		missing = append(missing, "<name>")
+	}
+	if c.Do != "list" && c.Reason == "" {
+		missing = append(missing, "--reason")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
+}
+
+// asTyped names the option or argument of the command line that an error is about.
+func asTyped(err error) error {
+	bad, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok {
+		return err
+	}
+	field := "--" + bad.Field
+	if bad.Field == "name" {
+		field = "<name>"
+	}
+	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
+}
+
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
 // prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	db, done, err := openStoreForCommand(ctx, cfg)
+	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
 		return err
 	}
@@ -40,7 +71,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
 	if err != nil {
-		return err
+		return asTyped(err)
 	}
 	if password != "" {
 		_, err = fmt.Fprintf(out, "The password of %s, which is shown this once:\n%s\n", w.Name, password)
@@ -66,14 +97,14 @@ func listAccounts(ctx context.Context, db *sqldb.DB, out io.Writer) error {
 }
 
 // openStoreForCommand opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running
-// service; a SQLite file can't, since it belongs to one process. If it creates the SQLite file, it also generates the secrets: the service
+// service; a SQLite file can't, since it belongs to one process: advice says then what to do. If it creates the SQLite file, it also generates the secrets: the service
 // would take a file without them for one whose keys are lost.
-func openStoreForCommand(ctx context.Context, cfg config.Config) (*sqldb.DB, func() error, error) {
+func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {
 		var err error
 		if unlock, err = config.LockDataDir(cfg.DataDir); err != nil {
-			return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+			return nil, nil, fmt.Errorf("%w; %s", err, advice)
 		}
 		if !config.DatabaseFileExists(cfg.DataDir) {
 			if _, err := cfg.FillSecrets(cfg.DataDir); err != nil {

@@ -70,6 +70,7 @@ type App struct {
 	listeners []*listener
 	failed    chan error    // what ended a listener's server
 	serving   chan struct{} // closed by Serve
+	backlog   *recentBacklog
 	database  *databaseProbe
 	keyCheck  *keyCheck
 	health    *server.Health

@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
+	"sendcode/internal/hooks"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
 	"sendcode/internal/policy"
@@ -95,6 +95,7 @@ func (a *App) addRoutes() error {
 	a.api.Requests, a.api.Limits, a.api.Proofs = a.requests, a.core.Limits, a.core.Proofs
 	a.api.Register(front)
 	a.registerProviderEvents(front)
+	a.registerHooks(front)
 	web.RegisterWidget(front)
 	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
@@ -116,6 +117,9 @@ func (a *App) addRoutes() error {
 	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
 	a.metrics.RegisterClocks(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
+	if a.redis != nil {
+		a.metrics.RegisterRedis(a.redis.Size)
+	}
 	a.observeParts(front)
 	a.registerMetrics(back)
 	for _, l := range a.listeners {
@@ -138,6 +142,15 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
 	api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger).Register(e)
+}
+
+// registerHooks adds the routes on which auth servers have their codes sent.
+func (a *App) registerHooks(e *echo.Echo) {
+	var all []hooks.Hook
+	for _, h := range a.cfg.Hooks {
+		all = append(all, h.Hook())
+	}
+	api.NewHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
 // registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
@@ -219,9 +232,15 @@ func (a *App) registerConsole(e *echo.Echo) {
 	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
 		return
 	}
+	var carriers []string
+	if all, ok := a.carrier.(*sms.Carriers); ok {
+		for _, h := range all.Health() {
+			carriers = append(carriers, h.Server)
+		}
+	}
 	a.console = console.New(console.Config{
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk,
-		Logger: a.logger, FailingServers: a.FailingServers, StorageStatus: a.storageStatus,
+		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
@@ -260,22 +279,6 @@ func adminTokens(c config.Config) (all []auth.Token) {
 		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
 	}
 	return all
-}
-
-// FailingServers returns the mail servers and carriers whose circuit breaker is open: each gets one attempt every five seconds.
-func (a *App) FailingServers() (out []console.FailingServer) {
-	add := func(carrier bool, all []delivery.Health) {
-		for _, h := range all {
-			if !h.Up {
-				out = append(out, console.FailingServer{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
-			}
-		}
-	}
-	add(false, a.servers.Health())
-	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		add(true, carriers.Health())
-	}
-	return out
 }
 
 // serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and shutdownWait.

@@ -76,7 +76,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	}
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
-		k.setReason(&server.Reason{Word: "other_keys", Text: "The database was written with other keys than this replica's.", Unready: true, Err: err})
+		k.setReason(&server.Reason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
 		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err, runbook.Keys.See())
 		return false, nil
 	}
@@ -184,13 +184,14 @@ func (k *keyCheck) note(missing []string) {
 		k.setReason(nil)
 	} else {
 		list := strings.Join(missing, ", ")
-		k.setReason(&server.Reason{Word: "key_missing", Text: "SENDCODE_SECRET_KEYS lacks " + list + ", which codes or stored addresses need.",
+		k.setReason(&server.Reason{Part: "keys", Word: "key_missing", Values: []string{"keys", list},
 			Err: keys.ErrUnknownKey})
 	}
 	switch {
 	case slices.Equal(missing, k.missing):
 	case len(missing) > 0:
-		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing, runbook.Keys.See())
+		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing,
+			runbook.Keys.See())
 	default:
 		k.logger.Info("key ring complete again")
 	}

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/storetest"
+	"sendcode/internal/texts"
 )
 
 const (
@@ -65,7 +66,7 @@ func (k *keyed) looks(c *keyCheck, want string) {
 	}
 	said := word(c.Complete(k.Context()))
 	if r := c.Complete(k.Context()); r != nil && r.Word == "key_missing" {
-		said = strings.TrimSuffix(strings.TrimPrefix(r.Text, "SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
+		said = strings.TrimSuffix(strings.TrimPrefix(r.Text(texts.ConsoleLanguages()[0]), "SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
 	}
 	storetest.Equal(k.T, "missing", said, want)
 }

@@ -32,7 +32,7 @@ func migrate(ctx context.Context, cfg config.Config) error {
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
-	_, done, err := openStoreForCommand(ctx, cfg)
+	_, done, err := openStoreForCommand(ctx, cfg, "the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
 	if err != nil {
 		return err
 	}

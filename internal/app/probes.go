@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/console"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/recipient"
@@ -47,10 +48,66 @@ func (a *App) addProbes() {
 			if !a.now().Before(until) {
 				return nil
 			}
-			return &server.Reason{Word: "held", Text: "No code is sent before " + text + ".", Err: fault.Unavailable}
+			return &server.Reason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
+	a.backlog = newRecentBacklog(a.db.Backlog)
 	a.health.MarkStarted(checks...)
+}
+
+// The parts of reasons that the console's line has too.
+const (
+	databasePart = "database"
+	redisPart    = "redis"
+)
+
+// Status returns what the console's pages say of the service's parts: the reasons of /readyz, and what waits.
+func (a *App) Status(ctx context.Context) console.Status {
+	s := console.Status{Reasons: a.health.Reasons(ctx)}
+	add := func(kind, name string) {
+		broken := func(r server.Reason) bool { return r.Part == kind }
+		s.Parts = append(s.Parts, console.Part{Kind: kind, Name: name, Up: !slices.ContainsFunc(s.Reasons, broken)})
+	}
+	add(databasePart, "")
+	if a.redis != nil {
+		add(redisPart, "Redis")
+	}
+	servers := func(kind string, all []delivery.Health) {
+		for _, h := range all {
+			s.Parts = append(s.Parts, console.Part{Kind: kind, Name: h.Server, Up: h.Up, Since: h.Since, Why: h.Why})
+		}
+	}
+	servers("mail", a.servers.Health())
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		servers("sms", carriers.Health())
+	}
+	s.Counted = a.backlog.Get(ctx) == nil
+	for _, b := range *a.backlog.last.Load() {
+		s.UnderWay.Sends += b.Sends
+		s.UnderWay.Age = max(s.UnderWay.Age, b.Age)
+	}
+	return s
+}
+
+// recentBacklog is what is under way, as of at most a second ago.
+type recentBacklog struct {
+	server.Recent
+	last atomic.Pointer[map[recipient.Channel]store.Backlog]
+}
+
+func newRecentBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) *recentBacklog {
+	b := &recentBacklog{}
+	b.last.Store(&map[recipient.Channel]store.Backlog{})
+	b.Check = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
+		defer cancel()
+		all, err := ask(ctx)
+		if err == nil {
+			b.last.Store(&all)
+		}
+		return err
+	}
+	return b
 }
 
 // pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and when all is back. One call at a time.
@@ -60,7 +117,8 @@ func (a *App) pingRedis() func(context.Context) error {
 		err := a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err, runbook.Redis.See())
+			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err,
+				runbook.Redis.See())
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
 		}
@@ -75,13 +133,11 @@ func redisReason(err error) *server.Reason {
 	case err == nil:
 		return nil
 	case errors.Is(err, quota.ErrNotPermitted):
-		return &server.Reason{Word: "redis_no_permission",
-			Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
+		return &server.Reason{Part: redisPart, Word: "redis_no_permission", Err: err}
 	case errors.Is(err, quota.ErrPartly):
-		return &server.Reason{Word: "redis_part_away", Text: "A part of the Redis Cluster is away: the database decides for its keys.", Err: err}
+		return &server.Reason{Part: redisPart, Word: "redis_part_away", Err: err}
 	}
-	return &server.Reason{Word: "limiter_unreachable",
-		Text: "Redis does not answer or can't write: the database decides for recipients, each process for other rules.", Err: err}
+	return &server.Reason{Part: redisPart, Word: "limiter_unreachable", Err: err}
 }
 
 // checkMailServers returns the check of mailServersReason.
@@ -134,7 +190,7 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
 	}
-	return &server.Reason{Word: "mail_servers_suspended", Text: "All mail servers are suspended after failures: mails wait.", Err: fault.Unavailable}
+	return &server.Reason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
 // carriersReason returns a reason if all carriers of some numbers are suspended and would try no message now, or text messages wait; see
@@ -143,6 +199,5 @@ func carriersReason(suspended, lasts bool, waits func() bool) *server.Reason {
 	if !suspended || !lasts && !waits() {
 		return nil
 	}
-	return &server.Reason{Word: "carriers_suspended",
-		Text: "All carriers, or all that take some numbers, are suspended after failures: those text messages wait.", Err: fault.Unavailable}
+	return &server.Reason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}
 }

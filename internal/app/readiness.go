@@ -63,7 +63,7 @@ func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
 	}
 	r := *p.reason
 	if time.Since(p.others) < beatFor {
-		r.Unready, r.Text = true, r.Text+" Another replica can write."
+		r.Unready, r.Also = true, "other_replica"
 	}
 	return &r
 }
@@ -123,7 +123,7 @@ func (p *databaseProbe) Slow(context.Context) *server.Reason {
 	if p.reason != nil || !p.slow {
 		return nil
 	}
-	return &server.Reason{Word: "database_slow", Text: "The database answers slowly.", Err: errors.New("slow")}
+	return &server.Reason{Part: databasePart, Word: "database_slow", Err: errors.New("slow")}
 }
 
 // Run beats, and looks for others' heartbeats, until ctx ends.
@@ -215,19 +215,18 @@ const unreachable = "log_unreachable"
 
 // unwritableReason returns a *server.Reason that tells operators why the database can't be written; nil if err is nil.
 func unwritableReason(err error) *server.Reason {
-	reason := server.Reason{Word: unreachable, Text: "The database does not answer.", Err: err}
+	reason := server.Reason{Part: databasePart, Word: unreachable, Err: err}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrFull):
-		reason.Word, reason.Text = "log_full", "The database has no room left to write."
+		reason.Word = "log_full"
 	case errors.Is(err, store.ErrReadOnly):
-		reason.Word, reason.Text = "log_read_only", "The database can only be read."
+		reason.Word = "log_read_only"
 	case errors.Is(err, store.ErrSchema):
 		reason.Word, reason.Unready = "log_schema", true
-		reason.Text = "The database has another schema than this program: run sendcode migrate of this version."
 	case errors.Is(err, store.ErrNoPartition):
-		reason.Word, reason.Text = "log_no_partition", "The database has no partition for the present time."
+		reason.Word = "log_no_partition"
 	}
 	return &reason
 }

@@ -26,7 +26,7 @@ var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second
 // keeps no state: it can be stopped, and called again, at any time. The error says how many rows are left, for example because they were
 // locked, or written meanwhile by a replica that has another first key.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
-	db, done, err := openStoreForCommand(ctx, cfg)
+	db, done, err := openStoreForCommand(ctx, cfg, "stop the service for the time of this command: a SQLite file belongs to one process")
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,14 @@ func TestDocumentedFilesLoad(t *testing.T) {
 			environ = append(environ, "SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh")
 		}
 		for _, named := range regexp.MustCompile(`secret_env: (\w+)`).FindAllStringSubmatch(part, -1) {
-			environ = append(environ, named[1]+"="+hiddenSecret)
+			secret := hiddenSecret
+			switch {
+			case strings.Contains(part, "\nhooks:"), strings.HasPrefix(part, "hooks:"):
+				secret = twoHookSecrets
+			case strings.HasSuffix(named[1], "_WEBHOOK_SECRET"):
+				secret = "whsec_" + standardSecret
+			}
+			environ = append(environ, named[1]+"="+secret)
 		}
 		if regexp.MustCompile(`(?m)^addr:`).MatchString(part) {
 			environ = append(environ, without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...)

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"net/http"
 	"strings"
@@ -12,7 +13,11 @@ import (
 	"sendcode/internal/reports"
 )
 
-var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret}
+var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret,
+	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret}
+
+// standardSecret signs by Standard Webhooks.
+const standardSecret = "aGlkZGVuIHNlY3JldCBvZiBhIHdlYmhvb2s="
 
 // documented is the file deploy/provider-events.yaml.
 func documented(t *testing.T) Config {
@@ -29,6 +34,15 @@ func TestDocumentedProviders(t *testing.T) {
 	}
 	basic := &http.Request{Header: http.Header{}}
 	basic.SetBasicAuth("sendcode", hiddenSecret)
+	svix := func(file string) http.Header {
+		secret, err := base64.StdEncoding.DecodeString(standardSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
+		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"}, "Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+	}
 	mac := hmac.New(sha256.New, []byte(hiddenSecret))
 	mac.Write([]byte("1772600767tok"))
 	for _, x := range []struct {
@@ -41,6 +55,8 @@ func TestDocumentedProviders(t *testing.T) {
 		{"sendgrid.json", "sendgrid", basic.Header, []string{
 			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1", "open ignored ", "spamreport complained ",
 		}},
+		{"resend.json", "resend", svix("resend.json"), []string{"email.bounced.Permanent bounced_for_good 550 5.1.1"}},
+		{"resend-delivery.json", "resend", svix("resend-delivery.json"), []string{"email.delivered delivered "}},
 		{"mailgun.json", "mailgun", nil, []string{"failed.permanent bounced_for_good 550 5.1.1"}},
 	} {
 		body := strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))

@@ -27,13 +27,14 @@ type sendAction struct {
 	Sure bool   // it can't be undone: a box has to be ticked as well
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
+	ours bool   // it needs a code of ours: a caller's is not kept
 	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
 }
 
 // sendActions are in the order in which a page offers them.
 var sendActions = []sendAction{
 	{Name: auth.ActionReset, Path: "reset", do: (*Console).reset},
-	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, do: (*Console).resend},
+	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, ours: true, do: (*Console).resend},
 	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancel},
 	{Name: auth.ActionReveal, Path: "reveal", code: true, do: (*Console).reveal},
 	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
@@ -86,7 +87,7 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	return err
 }
 
-func personOf(s store.Send) support.Person {
+func personOf(s store.Row) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
@@ -95,7 +96,7 @@ func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
-	if d.Name == auth.ActionResend && s.Verification.CallerChecks {
+	if d.ours && s.Verification.CallerChecks {
 		return false
 	}
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending

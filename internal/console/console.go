@@ -32,35 +32,33 @@ type database interface {
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
 	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
-	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
+	Sends(ctx context.Context, filter store.Filter) ([]store.Row, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	SendsBySupportReference(ctx context.Context, support string) ([]store.Send, error)
-	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
+	SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error)
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 }
 
 // Config is what a console works with.
 type Config struct {
-	DB             database
-	Auth           auth.Config
-	Desk           *support.Desk
-	Policies       policies.Desk // the same desk
-	Logger         *slog.Logger
-	Now            func() time.Time                                   // nil: time.Now
-	FailingServers func() []FailingServer                             // the mail servers and carriers whose circuit breaker is open
-	StorageStatus  func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
+	DB            database
+	Auth          auth.Config
+	Desk          *support.Desk
+	Policies      policies.Desk // the same desk
+	Logger        *slog.Logger
+	Now           func() time.Time                                   // nil: time.Now
+	Status        func(context.Context) Status                       // of the service, for the line on each page; must answer soon
+	Carriers      []string                                           // names of the carriers of text messages
+	StorageStatus func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
 }
 
-// FailingServer is a mail server, or a carrier of text messages, whose circuit breaker is open in this process: it gets one attempt every
-// five seconds.
-type FailingServer struct {
-	Carrier bool
-	Server  string // host:port; of a carrier its name
-	Since   time.Time
-	Why     string // its last fault
-}
+// Status and Part are what the line on each page says of the service and its parts.
+type (
+	Status = frame.Status
+	Part   = frame.Part
+)
 
 // Console has the pages and the JSON API. Safe for concurrent use.
 type Console struct {
@@ -79,7 +77,11 @@ func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	l := frame.New(c.Logger)
+	l := frame.New(c.Logger, func(ctx context.Context) Status {
+		s := c.Status(ctx)
+		s.Now = c.Now()
+		return s
+	})
 	a := &Console{
 		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxStreams), beat: tailBeat, life: tailLife,
 		exports: make(chan struct{}, maxExports),

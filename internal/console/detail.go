@@ -60,7 +60,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		return err
 	}
 	v := sendView{
-		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Send: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Row: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
 		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
 	}
@@ -94,14 +94,14 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Wo
 var errSeveral = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
-func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
+func (a *Console) quotaOf(ctx context.Context, s store.Row) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
 	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 }
 
-func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
+func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaView {
 	var bad *fault.InvalidError
 	switch {
 	case errors.Is(err, errSeveral):
@@ -145,7 +145,7 @@ func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decisi
 }
 
 // refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that rule no more.
-func (a *Console) refusingScope(s store.Send) quota.Scope {
+func (a *Console) refusingScope(s store.Row) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
@@ -156,7 +156,7 @@ func (a *Console) refusingScope(s store.Send) quota.Scope {
 }
 
 // newerRequest returns the recipient's latest request for the same purpose; nil if that is the row itself, or its recipient was erased.
-func (a *Console) newerRequest(ctx context.Context, s store.Send) (*store.Send, error) {
+func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}

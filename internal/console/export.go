@@ -77,7 +77,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 }
 
 // recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they could name a person for good.
-func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
+func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Row) (store.AuditEntry, error) {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
 		return act, err
@@ -132,7 +132,7 @@ func setExportHeader(c echo.Context) {
 }
 
 // writeCSV writes the rows and those of the next pages, and returns how many.
-func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Row) (n int, err error) {
 	setExportHeader(c)
 	rc := http.NewResponseController(c.Response())
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
@@ -164,7 +164,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n
 		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		f.Before = new(markOf(rows[len(rows)-1]))
+		f.Before = new(markOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
@@ -184,7 +184,7 @@ func exportAddress(given url.Values) string {
 }
 
 // exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
-func (c codes) exportRow(s store.Send) []string {
+func (c codes) exportRow(s store.Row) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
 	cells := make([]string, len(exportColumns))

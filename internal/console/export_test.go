@@ -52,7 +52,7 @@ func TestExport(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
 	r.Clock.Add(time.Second)
-	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
+	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *store.Row) { s.Reference = "two\nlines, \"quoted\"" })
 	b := r.LoggedIn()
 	rec := want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
 	if h := rec.Header(); h.Get("Content-Disposition") != `attachment; filename="sends.csv"` || !strings.HasPrefix(h.Get("Content-Type"), "text/csv") {
@@ -85,9 +85,10 @@ func TestExport(t *testing.T) {
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
 	const n = 5*frame.MaxLimit + 17
-	var rows []store.Send
+	var rows []store.Row
 	for i := range n {
-		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
+		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.DB.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
@@ -141,7 +142,7 @@ func TestOutcomes(t *testing.T) {
 	fifth := r.Clock.Now()
 	r.Must(r.DB.Cancel(t.Context(), canceled.VerificationID))
 	waiting := r.sent("wa@example.com")
-	refused := r.refused("wa@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.VerificationID = waiting.VerificationID })
+	refused := r.refused("wa@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.VerificationID = waiting.VerificationID })
 	r.Clock.Add(time.Minute)
 	b := r.LoggedIn()
 	exported := map[string]map[string]string{}
@@ -175,10 +176,10 @@ func TestOutcomes(t *testing.T) {
 func TestExportKeepsNoRows(t *testing.T) {
 	r, _, base := served(t)
 	const n = 50 * frame.MaxLimit
-	var rows []store.Send
+	var rows []store.Row
 	for i := range n {
-		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute",
-			Count: 1, Reference: strings.Repeat("r", 64)})
+		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+			Channel: "email", Reference: strings.Repeat("r", 64)}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.DB.Refused(t.Context(), rows))
 	clear(rows)

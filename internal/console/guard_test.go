@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/web"
@@ -105,6 +107,24 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 	}
 }
 
+// The code of a caller is not kept, so no page offers to send it again.
+func TestACallersCodeIsNotSentAgain(t *testing.T) {
+	now := consoletest.Start
+	for _, callers := range []bool{false, true} {
+		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5, CallerChecks: callers}
+		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}}, Verification: &v, Now: now}
+		var offered []string
+		for _, d := range sendActions {
+			if d.appliesTo(story) {
+				offered = append(offered, d.Path)
+			}
+		}
+		if resends := slices.Contains(offered, "resend"); resends == callers || !slices.Contains(offered, "cancel") {
+			t.Errorf("a caller's %v: %v", callers, offered)
+		}
+	}
+}
+
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
 		if texts.ForConsole("").Get("status."+string(s)) == "" || signs[s] == "" {
@@ -123,7 +143,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := row{Send: store.Send{Status: "new_state", Reason: "new_word"}, W: texts.ForConsole("")}
+	r := row{Row: store.Row{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -17,16 +17,17 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
+	"sendcode/internal/verification"
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sendList() frame.List[store.Filter, store.Send] {
-	return frame.List[store.Filter, store.Send]{
-		Name: "sends", Path: "/admin", Mark: markOf,
+func (a *Console) sendList() frame.List[store.Filter, store.Row] {
+	return frame.List[store.Filter, store.Row]{
+		Name: "sends", Path: "/admin", Mark: func(r store.Row) store.Mark { return markOf(r.Send) },
 		Place: func(f *store.Filter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
-		Read: func(ctx context.Context, f store.Filter) ([]store.Send, time.Time, error) {
+		Read: func(ctx context.Context, f store.Filter) ([]store.Row, time.Time, error) {
 			rows, err := a.sends(ctx, f)
 			return rows, time.Time{}, err
 		},
@@ -34,7 +35,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.Send] {
 }
 
 // page is one page of that list.
-type page = frame.Result[store.Filter, store.Send]
+type page = frame.Result[store.Filter, store.Row]
 
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
@@ -44,16 +45,16 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
-	Failing []texts.Sentence // mail servers and carriers whose circuit breaker is open
-	Person  *personView      // when the list is one recipient's
+	Shared  texts.Sentence // why these rows stand together, where they only share a support reference
+	Person  *personView    // when the list is one recipient's
 	Rows    []row
-	Count   string           // of the rows
-	Nothing string           // why there are no rows
-	Verdict *explain.Verdict // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
-	Export  string           // address of all rows as a file; empty: not for this account
-	Stream  string           // address of the stream of changes; empty: none fits the filters
-	Again   string           // address of a page with the same rows as they are later
+	Count   string              // of the rows
+	Nothing string              // why there are no rows
+	Verdict *explain.Verdict    // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
+	Export  string              // address of all rows as a file; empty: not for this account
+	Stream  string              // address of the stream of changes; empty: none fits the filters
+	Again   string              // address of a page with the same rows as they are later
+	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
 // searchView is the search field after a search that found no question in it.
@@ -95,15 +96,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		return err
 	}
 	w := frame.Words(c)
-	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}}
-	for _, m := range a.FailingServers() {
-		key := "list.aside"
-		if m.Carrier {
-			key = "list.aside.carrier"
-		}
-		v.Failing = append(v.Failing, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
-			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
-	}
+	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}, Choices: a.choices()}
 	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}
@@ -136,6 +129,22 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
+// choices returns what the settings offer for fields of the filter. Rows may have other values, of earlier settings.
+func (a *Console) choices() map[string][]string {
+	all := map[string][]string{"carriers": a.Carriers}
+	all["apps"], all["purposes"] = a.Desk.Previewable()
+	rules := []string{verification.ChecksRule}
+	for _, p := range a.Policies.Policies() {
+		for _, r := range p.Rules {
+			rules = append(rules, r.Name)
+		}
+	}
+	slices.Sort(rules)
+	all["rules"] = slices.Compact(rules)
+	all["countries"] = a.Desk.Policy.Get().Numbers.ServedCountries()
+	return all
+}
+
 // addStream adds the addresses by which the page changes while it is open. Again begins at the newest row that is shown, so that rows that
 // come later move none off the page; a recipient's page is read as it is, since its verdict is on the newest row.
 func (v *listView) addStream(q query, now time.Time) {
@@ -161,7 +170,7 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 		}
 		return nil
 	}
-	newest := v.Rows[0].Send
+	newest := v.Rows[0].Row
 	v.Person.Known, v.Person.FilterText = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
@@ -224,13 +233,13 @@ const (
 
 // recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first: those that its recipient's rules most
 // likely counted.
-func (a *Console) recentSends(ctx context.Context, s store.Send) ([]store.Send, error) {
+func (a *Console) recentSends(ctx context.Context, s store.Row) ([]store.Row, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
-		return []store.Send{s}, nil
+		return []store.Row{s}, nil
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
-		Before: new(markOf(s)), Limit: leadRows,
+		Before: new(markOf(s.Send)), Limit: leadRows,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err

@@ -94,8 +94,8 @@ func TestFilters(t *testing.T) {
 	first := sent.ID.String()
 	r.Clock.Add(time.Hour)
 	middle := r.Clock.Now()
-	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Send) { s.App, s.IP = "desk", "198.51.100.0/24" }).ID.String()
-	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.Send) {
+	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Row) { s.App, s.IP = "desk", "198.51.100.0/24" }).ID.String()
+	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.Row) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 	}).ID.String()
 	_, hash := r.recipient("BO@example.com")
@@ -173,7 +173,7 @@ func TestRowsOfSeveralRecipients(t *testing.T) {
 		99:                   {"and 99 more recipients", "It stands for 99 recipients"},
 		store.ManyRecipients: {"and many more recipients", "It stands for many recipients, 100 or more"},
 	} {
-		row := r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", n })
+		row := r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", n })
 		contains(t, b.Get("/admin"), words[0])
 		contains(t, b.Get("/admin/sends/"+row.ID.String()), words[1])
 	}

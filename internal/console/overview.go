@@ -44,6 +44,8 @@ type overviewView struct {
 type figureView struct {
 	Name, Value, Before string
 	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
+	Better, Worse       bool         // what the change is; neither for one that is no good or bad news
+	Note                string       // in place of what was before
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
 
@@ -73,6 +75,13 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	v.Last = frame.Options(w, "filter.last", "filter.last", v.values.Get("last"), spans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
+	if s := a.Status(ctx); s.Counted {
+		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
+		if s.UnderWay.Sends > 0 {
+			f.Note = w.Get("overview.oldest", "age", w.Wait(s.UnderWay.Age.Truncate(time.Second)))
+		}
+		v.Figures = slices.Insert(v.Figures, 0, f)
+	}
 	paused, _, err := a.DB.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil {
 		return err
@@ -162,30 +171,37 @@ func (v overviewView) FormatBytes(bytes int64) string {
 }
 
 func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
-	add := func(key, value, earlier, change string, rows store.Status) {
-		all = append(all, figureView{w.Get(key), value, earlier, change, rows})
+	add := func(key, value, earlier, change string, good float64, rows store.Status) {
+		changed := change != "" && !strings.HasPrefix(change, "±")
+		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed && good > 0, Worse: changed && good < 0,
+			Status: rows})
 	}
-	count := func(key string, now, before int, rows store.Status) {
-		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before)), rows)
+	// good is by how much a rise is good news: negative for bad news, 0 for none
+	count := func(key string, now, before int, good float64, rows store.Status) {
+		rise := float64(now - before)
+		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before)), good*rise, rows)
 	}
-	count("overview.sent", now.Sent, before.Sent, store.Sent)
+	count("overview.sent", now.Sent, before.Sent, 0, store.Sent)
 	if now.Lost+before.Lost > 0 {
-		count("overview.lost", now.Lost, before.Lost, store.Undelivered)
+		count("overview.lost", now.Lost, before.Lost, -1, store.Undelivered)
 	}
-	count("overview.failed", now.Failed, before.Failed, store.Failed)
-	count("overview.unknown", now.Unknown, before.Unknown, store.Unknown)
-	count("overview.refused", now.Refused, before.Refused, store.Refused)
+	count("overview.failed", now.Failed, before.Failed, -1, store.Failed)
+	count("overview.unknown", now.Unknown, before.Unknown, -1, store.Unknown)
+	count("overview.refused", now.Refused, before.Refused, 0, store.Refused)
 	var points string
+	var rise float64
 	if now.Rate != nil && before.Rate != nil {
-		points = signed(100*(*now.Rate-*before.Rate), 1) + " " + w.Get("overview.points")
+		rise = *now.Rate - *before.Rate
+		points = signed(100*rise, 1) + " " + w.Get("overview.points")
 	}
-	add("overview.rate", statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), points, "")
+	add("overview.rate", statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), points, rise, "")
 	took := func(key string, now, before *int64) {
 		var change string
+		var faster float64
 		if now != nil && before != nil {
-			change = percentChange(float64(*now), float64(*before))
+			change, faster = percentChange(float64(*now), float64(*before)), float64(*before-*now)
 		}
-		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, "")
+		add(key, statistics.FormatTook(now, w), statistics.FormatTook(before, w), change, faster, "")
 	}
 	took("overview.median", now.MedianMS, before.MedianMS)
 	took("overview.p95", now.P95MS, before.P95MS)
@@ -225,9 +241,7 @@ func storageTexts(s store.StorageStatus, w texts.Words) []string {
 		switch {
 		case s.Due >= store.MaxDue:
 			lines = append(lines, w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
-		case s.Due == 0:
-			lines = append(lines, w.Get("extent.due.none"))
-		default:
+		case s.Due > 0:
 			lines = append(lines, w.Plural("extent.due", s.Due))
 		}
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -16,13 +17,14 @@ import (
 	"sendcode/internal/console/frame"
 	"sendcode/internal/golden"
 	"sendcode/internal/recipient"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/internal/support"
 )
 
 // busy fills the database with one of each kind, the refusal that it returns last.
-func busy(r *rig) (refusedRow store.Send) {
+func busy(r *rig) (refusedRow store.Row) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
@@ -42,7 +44,7 @@ func busy(r *rig) (refusedRow store.Send) {
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Row) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -84,10 +86,16 @@ func everyPage(r *rig) map[string]string {
 // The pages, and what scripts read, say what happened; none shows a full recipient, or has a style, a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.FailingServers = func() []FailingServer {
-			return []FailingServer{
-				{Server: "mx1.example:587", Since: consoletest.Start.Add(-90 * time.Second), Why: "dial: temporary: <refused>"},
-				{Carrier: true, Server: "aliyun", Since: consoletest.Start.Add(-time.Minute), Why: "dial: temporary"},
+		c.Status = func(context.Context) Status {
+			since := consoletest.Start.Add(-time.Minute)
+			return Status{
+				Reasons: []server.Reason{{Part: "redis", Word: "limiter_unreachable", Since: since}},
+				Parts: []Part{
+					{Kind: "database", Up: true}, {Kind: "redis", Name: "Redis"}, {Kind: "mail", Name: "mx2.example:587", Up: true},
+					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second), Why: "dial: temporary: <refused>"},
+					{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
+				},
+				Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
 			}
 		}
 	})
@@ -95,23 +103,24 @@ func TestPages(t *testing.T) {
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers
 	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
-	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Send) {
+	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Row) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
-	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Purpose = "gone" })
+	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
 	r.Must(r.DB.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several, "bounced": bounced, "gone": gone, "paused": paused} {
+	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced, "gone": gone.Send,
+		"paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
 		r.Must(r.DB.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.DB.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(bounced), r.act(auth.ActionReset)))
+	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

@@ -60,10 +60,10 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		DB: r.DB, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		FailingServers: func() []FailingServer { return nil },
+		Status: func(context.Context) Status { return Status{Counted: true} },
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.DB.StorageStatus(ctx, 90*24*time.Hour)
 		},
@@ -176,14 +176,14 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 }
 
 // refused writes n refusals by the rule as one row.
-func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Send)) store.Send {
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Row)) store.Row {
 	r.Helper()
-	row := r.row(to)
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, n
+	row := store.Row{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
+	row.Status = store.Refused
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.DB.Refused(r.Context(), []store.Send{row}))
+	r.Must(r.DB.Refused(r.Context(), []store.Row{row}))
 	return row
 }
 

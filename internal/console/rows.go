@@ -21,7 +21,7 @@ import (
 
 // row is a send as lists show it.
 type row struct {
-	store.Send
+	store.Row
 	W     texts.Words
 	Code  explain.Label // what became of its code; empty: it has none, or it is not known
 	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
@@ -39,8 +39,16 @@ func (r row) ToText() string {
 	return r.To
 }
 
+// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and for a row of several.
+func (r row) Tag() string {
+	if r.Recipients > 0 {
+		return ""
+	}
+	return r.Recipient.Tag()
+}
+
 // RequestedLocale returns the language that was asked for; "" if any would do.
-func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Send) }
+func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
@@ -56,7 +64,7 @@ func (r row) State() explain.Label {
 // Told returns what the row says of its send; the page's script compares it with what the stream tells.
 func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
-// Why returns the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not count", "minute · 42 s left · ×3".
 func (r row) Why() string {
 	var parts []string
 	add := func(is bool, text string) {
@@ -68,8 +76,8 @@ func (r row) Why() string {
 	add(refused, r.BlockedBy)
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
-	add(!refused, r.ProviderCode)
-	add(!refused, r.W.Or("reason", r.Reason))
+	add(!refused, explain.FailureText(r.Send, r.W))
+	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode) // an accepted one is not worth its room
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
 	add(r.Forgiven, r.W.Get("why.forgiven"))
@@ -91,7 +99,7 @@ type codes struct {
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error) {
+func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -108,13 +116,13 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Send) (codes, error
 }
 
 // of returns the code of a send; false for refusals, and for a code that is not known any more.
-func (c codes) of(s store.Send) (store.Verification, bool) {
+func (c codes) of(s store.Row) (store.Verification, bool) {
 	v, found := c.by[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
 // rowJSON is rowJSON with what became of the code.
-func (c codes) rowJSON(s store.Send) frame.Object {
+func (c codes) rowJSON(s store.Row) frame.Object {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.of(s); found {
@@ -124,7 +132,7 @@ func (c codes) rowJSON(s store.Send) frame.Object {
 }
 
 // rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts.Words) ([]row, error) {
+func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.Words) ([]row, error) {
 	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
@@ -132,13 +140,14 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Send, w texts
 	quotas := a.quotasOf(ctx, sends, w)
 	var all []row
 	for _, s := range sends {
-		r := row{Send: s, W: w}
+		r := row{Row: s, W: w}
 		if q := quotas[personOf(s)]; q != nil {
 			r.Quota = *q
 		}
 		if v, found := codes.of(s); found {
 			state := explain.CodeStateOf(v, codes.now)
-			if waits := state == store.CodeWaiting; !waits || !explain.NotDelivered(s) { // nothing waits for what did not arrive
+			waits := state == store.CodeWaiting
+			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased { // nobody had it to enter
 				r.Code = codeLabel(state, w)
 				if waits {
 					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
@@ -163,7 +172,7 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 
 // quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in time has an empty list; rows of
 // forgotten or several recipients have none.
-func (a *Console) quotasOf(ctx context.Context, sends []store.Send, w texts.Words) map[support.Person]*[]web.Pips {
+func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Person]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
 	by := map[support.Person]*[]web.Pips{}

@@ -270,7 +270,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	sent := r.sent("ana@example.com")
 	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
-	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Send) { s.Purpose = "signup" })
+	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Row) { s.Purpose = "signup" })
 	b := r.LoggedIn()
 	v, _, _, err := r.DB.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
@@ -291,7 +291,8 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""}, {"signup", "minute", ""}} {
-		if got := r.console.refusingScope(store.Send{Purpose: c.purpose, BlockedBy: c.rule}); string(got) != c.scope {
+		if got := r.console.refusingScope(store.Row{Send: store.Send{Purpose: c.purpose},
+			Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
 			t.Errorf("%v: %q", c, got)
 		}
 	}
@@ -303,7 +304,7 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	other := r.sent("bo@example.com")
 	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", time.Minute, 1)
-	for _, s := range []store.Send{row, other} {
+	for _, s := range []store.Send{row.Send, other} {
 		r.Must(r.DB.Suppress(t.Context(), store.Suppression{
 			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To, Cause: store.HardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil))

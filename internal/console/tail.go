@@ -101,7 +101,7 @@ func (a *Console) tailStream(c echo.Context) error {
 	if a.stopping.Err() != nil {
 		return &server.Problem{Kind: server.Unavailable, Detail: "The service is stopping."}
 	}
-	t := &tail{db: a.DB, filter: f, seen: map[uuid.UUID]store.Send{}}
+	t := &tail{db: a.DB, filter: f, seen: map[uuid.UUID]store.Row{}}
 	past, gap, err := t.begin(c.Request().Context(), from, a.Now())
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (e *events) sendGoodbye(why string) {
 }
 
 // sendRows writes rows, and before them, with gap, that others were left out.
-func (e *events) sendRows(rows []store.Send, gap bool) error {
+func (e *events) sendRows(rows []store.Row, gap bool) error {
 	var out strings.Builder
 	if gap {
 		out.WriteString("event: gap\ndata: {}\n\n")
@@ -178,8 +178,8 @@ func (e *events) sendRows(rows []store.Send, gap bool) error {
 		if err != nil {
 			return err
 		}
-		if store.ByLogged(row, store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}) > 0 {
-			e.mark = markOf(row)
+		if store.ByLogged(row, store.Row{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
+			e.mark = markOf(row.Send)
 		}
 		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.WriteCursor(e.mark), text)
 	}

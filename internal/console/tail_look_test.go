@@ -43,7 +43,7 @@ func newFollowed(t *testing.T, filter store.Filter) *followed {
 // join begins another stream in the place of the one before.
 func (f *followed) join(filter store.Filter) {
 	f.Helper()
-	f.tail = &tail{db: f.db, filter: filter, seen: map[uuid.UUID]store.Send{}}
+	f.tail = &tail{db: f.db, filter: filter, seen: map[uuid.UUID]store.Row{}}
 	_, _, err := f.tail.begin(f.Context(), nil, f.now)
 	f.must(nil, err)
 }
@@ -83,9 +83,9 @@ func (f *followed) receive(id uuid.UUID, status store.Status) {
 	f.must(f.db.RecordReceipt(f.Context(), id, status))
 }
 
-func (f *followed) refuse(row store.Send) {
+func (f *followed) refuse(row store.Row) {
 	f.Helper()
-	f.must(nil, f.db.Refused(f.Context(), []store.Send{row}))
+	f.must(nil, f.db.Refused(f.Context(), []store.Row{row}))
 }
 
 // hears looks n times, a second apart, and fails the test unless this was told: "app status", and "gap".
@@ -125,7 +125,7 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 	quick := f.send("quick")
 	f.finish(quick, store.Sent)
 	f.hears(2, "quick sent")
-	refusal := store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email", BlockedBy: "minute"}
+	refusal := store.Row{Send: store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute"}}
 	f.refuse(refusal)
 	f.hears(2, "shop refused")
 	f.now = f.now.Add(time.Minute)
@@ -195,7 +195,7 @@ func TestTailSkips(t *testing.T) {
 	f := newFollowed(t, store.Filter{App: "shop"})
 	flood := func(app string, n int) {
 		for i := range n {
-			f.refuse(store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)}, App: app, Channel: "email"})
+			f.refuse(store.Row{Send: store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)}, App: app, Channel: "email"}})
 		}
 		f.n++
 	}

@@ -146,7 +146,7 @@ func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[st
 	}
 	all, err := g.db.SendsByID(ctx, ids)
 	for _, row := range all {
-		rows[string(row.ID[:])] = row
+		rows[string(row.ID[:])] = row.Send
 	}
 	return rows, err
 }

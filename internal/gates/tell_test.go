@@ -935,7 +935,7 @@ type slowRows struct {
 	late time.Duration
 }
 
-func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error) {
+func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error) {
 	select {
 	case <-ctx.Done():
 		return nil, fault.Unavailable

@@ -36,7 +36,8 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			}
 			named := runbooksOf(call)
 			if len(named) != 1 {
-				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes", s.name, textOf(arg), len(named))
+				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes",
+					s.name, textOf(arg), len(named))
 			}
 			for _, name := range named {
 				used[sections[name]] = true
@@ -80,6 +81,25 @@ func runbooksOf(call *ast.CallExpr) (names []string) {
 		return true
 	})
 	return names
+}
+
+// Each runbook names panels, and the dashboard has them.
+func TestEveryRunbookHasAPanel(t *testing.T) {
+	board := readFile(t, "deploy/grafana/sendcode.json")
+	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
+	for part := range strings.SplitSeq(text, "\n## ") {
+		heading, _, _ := strings.Cut(part, "\n")
+		named := regexp.MustCompile(`(?m)^- \*\*Panels\*\*: (.+)\.$`).FindStringSubmatch(part)
+		if named == nil {
+			t.Errorf("the runbook %s names no panel", heading)
+			continue
+		}
+		for panel := range strings.SplitSeq(named[1], "; ") {
+			if !strings.Contains(board, `"title": "`+panel+`", "description"`) {
+				t.Errorf("the runbook %s names the panel %q, which the dashboard does not have", heading, panel)
+			}
+		}
+	}
 }
 
 // The runbook on jobs, to which each line of a failed one leads, has a row for each job of the tables that can fail, and for no other.

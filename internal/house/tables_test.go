@@ -11,7 +11,7 @@ package house
 // edges says which of our packages a package imports. Paths are relative to the
 // module, separated by spaces. Tests, kits for tests and tools may import any of them.
 var edges = map[string]string{
-	"cmd/sendcode": "internal/app internal/app/doctor internal/config",
+	"cmd/sendcode": "internal/app internal/app/doctor internal/config internal/config/document", // suggests a command as it does a setting
 
 	// Leaves. quota is public: others may use it without the rest.
 	"quota":                     "quota/internal/redisurl",
@@ -27,6 +27,8 @@ var edges = map[string]string{
 	"internal/loopback":         "",
 	"internal/runbook":          "", // the sections of the runbooks that log lines name
 	"internal/peek":             "",
+	"internal/standardwebhooks": "",
+	"internal/hooks":            "internal/recipient internal/standardwebhooks",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
@@ -58,12 +60,12 @@ var edges = map[string]string{
 	"internal/testrecipient":  "internal/keys internal/recipient internal/store",
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store internal/testrecipient",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
-	"internal/webhook":        "internal/runbook internal/keys internal/policy internal/store",
+	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
 	"internal/gates":          "internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
 	"internal/outbox": "internal/runbook internal/buckets internal/testrecipient internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/reports":   "internal/runbook internal/webhook internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
+	"internal/reports":   "internal/standardwebhooks internal/runbook internal/webhook internal/fault internal/jsonpath internal/policy internal/keys internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":      "internal/runbook internal/webhook internal/policy internal/store",
 	"internal/admission": "internal/fault internal/store",
 	"internal/limits":    "internal/fault quota", // not internal/gates: it asks an interface
@@ -75,7 +77,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
+	"internal/api":    "internal/hooks internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/runbook internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
@@ -93,13 +95,13 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
+	"internal/config": "internal/hooks internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/hooks internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +

@@ -30,14 +30,14 @@ const DefaultTick = time.Second
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then it runs those with AtStop once more, one
-// after the other. If tick is 0, it is DefaultTick.
-func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logger) {
+// after the other. If tick is 0, it is DefaultTick. observer may be nil.
+func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
 	}
 	var work sync.WaitGroup
 	for _, j := range table {
-		work.Go(func() { j.loop(ctx, tick, logger) })
+		work.Go(func() { j.loop(ctx, tick, observer, logger) })
 	}
 	work.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -51,12 +51,15 @@ func Run(ctx context.Context, table []Job, tick time.Duration, logger *slog.Logg
 	}
 }
 
-func (j Job) loop(ctx context.Context, tick time.Duration, logger *slog.Logger) {
+func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
 	var failures failures
 	for {
 		again, err := j.Run(ctx)
 		if ctx.Err() == nil {
 			failures.report(j.Name, err, logger)
+			if observer != nil {
+				observer.JobRan(j.Name, err != nil)
+			}
 		}
 		wait := max(j.Every, tick)
 		if again {

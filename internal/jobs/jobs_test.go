@@ -32,10 +32,10 @@ func (c *counter) run(context.Context) (bool, error) {
 	return len(c.runs) <= c.again, nil
 }
 
-func during(d time.Duration, table []Job, logger *slog.Logger) {
+func during(d time.Duration, table []Job, observer Observer, logger *slog.Logger) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); Run(ctx, table, 0, logger) }()
+	go func() { defer close(done); Run(ctx, table, 0, observer, logger) }()
 	time.Sleep(d)
 	synctest.Wait()
 	stop()
@@ -49,7 +49,7 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 		during(90*time.Second, []Job{
 			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
 			{Name: "last", Every: time.Hour, Run: last.run, AtStop: true},
-		}, slog.New(slog.DiscardHandler))
+		}, nil, slog.New(slog.DiscardHandler))
 		got := fmt.Sprint("seldom ", seldom.runs, ", busy ", busy.runs, ", last ", last.runs)
 		servertest.Same(t, "runs", got, "seldom [0s 1m0s], busy [0s 1s 2s 1m2s], last [0s 1m30s]")
 	})
@@ -60,17 +60,32 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
-		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, slog.New(slog.DiscardHandler))
+		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, nil, slog.New(slog.DiscardHandler))
 		servertest.Same(t, "runs", len(other.runs), 11)
 	})
 }
 
-// While the database is away, the process's log has a line for each job in ten minutes, not one for each tick.
+// ran counts the runs of jobs, as metrics do.
+type ran struct{ runs, failed map[string]int }
+
+func (r ran) PrefixPaused(string, string) {}
+
+func (r ran) JobRan(job string, failed bool) {
+	r.runs[job]++
+	if failed {
+		r.failed[job]++
+	}
+}
+
+// While the database is away, the process's log has a line for each job in ten minutes, not one for each tick. Each failure is counted.
 func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		printed := &servertest.Text{}
 		job := &counter{fails: true}
-		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, slog.New(slog.NewTextHandler(printed, nil)))
+		observed := ran{map[string]int{}, map[string]int{}}
+		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, observed, slog.New(slog.NewTextHandler(printed, nil)))
+		servertest.Same(t, "counted runs", observed.runs["receipts"], len(job.runs))
+		servertest.Same(t, "counted failures", observed.failed["receipts"], len(job.runs))
 		if n := strings.Count(printed.String(), `msg="job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {
 			t.Errorf("%d lines of %d runs: %s", n, len(job.runs), printed)
 		}

@@ -23,8 +23,9 @@ type Store interface {
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
 
-// Observer counts automatic pauses. It must not block.
+// Observer counts runs of jobs and automatic pauses. It must not block.
 type Observer interface {
+	JobRan(job string, failed bool)
 	PrefixPaused(app, country string) // text messages to a prefix of the country were paused
 }
 

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	texttemplate "text/template"
 
-	"golang.org/x/text/language"
-
 	"sendcode/internal/texts"
 )
 
@@ -27,23 +25,22 @@ type set [partCount]template
 
 // catalog has the checked templates of a kind of messages, by purpose and locale.
 type catalog struct {
-	locales   []string // English first, the others sorted
-	languages texts.Languages
-	sets      map[setKey]set
-	chosen    cache[string, string] // locales by tag
+	locales texts.Catalogue[string]
+	sets    map[setKey]set
+	chosen  cache[string, string] // locales by tag
 }
 
 // newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an override replaces the file of the
 // same path in earlier trees. The error lists all faults of all files, with lines if known.
 func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
-	c := &catalog{locales: []string{fallbackLocale}, sets: map[setKey]set{}}
+	c, locales := &catalog{sets: map[setKey]set{}}, map[string]string{}
 	for _, key := range files.keys() {
 		s, faults := k.compile(files, key)
 		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
 		c.sets[key] = s
-		if key.purpose == defaultPurpose && key.locale != fallbackLocale {
-			c.locales = append(c.locales, key.locale)
+		if key.purpose == defaultPurpose {
+			locales[key.locale] = key.locale
 		}
 	}
 	if _, found := c.sets[setKey{defaultPurpose, fallbackLocale}]; !found {
@@ -52,11 +49,7 @@ func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
 	}
-	var tags []language.Tag
-	for _, l := range c.locales {
-		tags = append(tags, language.Make(l))
-	}
-	c.languages = texts.NewLanguages(tags)
+	c.locales = texts.NewCatalogue(locales)
 	return c, nil
 }
 

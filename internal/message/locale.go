@@ -12,15 +12,12 @@ const fallbackLocale = "en"
 
 // matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else fallbackLocale.
 func (c *catalog) matchLocale(locale string) string {
-	if len(locale) > maxTag { // a list, of which there are many
-		i, _, _ := c.languages.Choose(locale)
-		return c.locales[i]
-	}
 	chosen, ok := c.chosen.get(locale)
 	if !ok {
-		i, _, _ := c.languages.Choose(locale)
-		chosen = c.locales[i] // without a choice the first, which is English
-		c.chosen.put(strings.Clone(locale), chosen, maxChoices)
+		chosen, _, _ = c.locales.Choose(locale) // without a choice the first, which is English
+		if len(locale) <= maxTag {              // not a list, of which there are many
+			c.chosen.put(strings.Clone(locale), chosen, maxChoices)
+		}
 	}
 	return chosen
 }
@@ -57,7 +54,7 @@ func CanonicalTag(text string) (string, bool) {
 // preferredTag returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is
 // invalid. With this tag alone, a message gets the same language as with the list.
 func (c *catalog) preferredTag(list string) string {
-	_, tag, _ := c.languages.Choose(list)
+	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {
 		return ""
 	}

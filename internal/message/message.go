@@ -13,7 +13,6 @@ import (
 	"cmp"
 	htmltemplate "html/template"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +85,7 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 }
 
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
-func (r *Renderer) Locales(app string) []string { return slices.Clone(r.forApp(app, r).locales) }
+func (r *Renderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
 // is invalid. With this tag alone, a mail gets the same language as with the list.

@@ -72,7 +72,7 @@ func longer(a, b string) string {
 }
 
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
-func (t *Texts) Locales(app string) []string { return slices.Clone(t.forApp(app, t).locales) }
+func (t *Texts) Locales(app string) []string { return t.forApp(app, t).locales.All() }
 
 // PreferredLocale returns for text messages what [Renderer.PreferredLocale] returns for mails.
 func (t *Texts) PreferredLocale(app, list string) string { return t.forApp(app, t).preferredTag(list) }

@@ -28,7 +28,7 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits *prometheus.CounterVec
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, jobs *prometheus.CounterVec
 
 	finished, arrived, tried, served *prometheus.HistogramVec
 	crowded                          prometheus.Counter
@@ -63,6 +63,7 @@ func New() *Metrics {
 			"rule.", "what", "rule"),
 		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
 			"limit", "operation", "outcome"),
+		jobs: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
 		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
 		}),
@@ -126,6 +127,15 @@ func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, cal
 		code = "caller"
 	}
 	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
+}
+
+// JobRan implements jobs.Observer. A job that has not failed is shown with 0.
+func (m *Metrics) JobRan(job string, failed bool) {
+	n := 0.0
+	if failed {
+		n = 1
+	}
+	m.jobs.WithLabelValues(job).Add(n)
 }
 
 // PrefixPaused implements jobs.Observer.

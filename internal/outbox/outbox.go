@@ -41,7 +41,7 @@ type Store interface {
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 }
 
 // limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.

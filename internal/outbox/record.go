@@ -17,7 +17,8 @@ import (
 // there, and wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
 func (o *Outbox) finish(f *flight, out store.Outcome) {
 	s := f.work.Send
-	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status), out.Provider == testrecipient.Provider, o.IDs, o.Now())
+	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
+		out.Provider == testrecipient.Provider, o.IDs, o.Now())
 	if err != nil {
 		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
 	}
@@ -28,7 +29,8 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {
-		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt, runbook.DatabaseSlow.See())
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt,
+			runbook.DatabaseSlow.See())
 		return
 	}
 	if out.Event.Type != "" {

@@ -337,7 +337,7 @@ func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 			return nil, err
 		}
 		for _, row := range rows {
-			found[row.ID] = row
+			found[row.ID] = row.Send
 		}
 	}
 	return found, nil

@@ -84,10 +84,12 @@ func (l *fakeDatabase) call(call string) error {
 
 func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
 
-func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, err error) {
+func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Row, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
-			rows = append(rows, store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login", Counts: !l.reset[strings.TrimSpace(string(id[:]))]})
+			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
+				Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
+			rows = append(rows, store.Row{Send: row})
 		}
 	}
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {

@@ -176,7 +176,8 @@ func TestALifeOfHours(t *testing.T) {
 		"zh": {"24 小时内有效。", "验证码的有效期是 24 小时。"},
 	} {
 		w := world(t)
-		w.Lang, w.Codes.Life, w.Codes.Immediately = lang, 24*time.Hour, store.Sent
+		w.Lang, w.Codes.Immediately = lang, store.Sent
+		w.Codes.Live(24 * time.Hour)
 		shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", words[0])
 		w.Advance(24*time.Hour - time.Minute)
 		shows(t, post(t, w, "", "check", "code", "000000"), "code")

@@ -40,6 +40,14 @@ func sent(t *testing.T) *pagetest.World {
 	return w
 }
 
+// onItsWay is a running world whose visitor's code waits at the mail server.
+func onItsWay(t *testing.T) *pagetest.World {
+	t.Helper()
+	w := running(t)
+	post(t, w, "", "send", "to", pagetest.Address)
+	return w
+}
+
 // theWholeWay goes by keyboard alone.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
@@ -161,19 +169,17 @@ func aSlipIsMended(t *testing.T, browser context.Context) {
 
 // aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its button would be gone before that ends.
 func aPressIsNotLost(t *testing.T, browser context.Context) {
-	w := sent(t)
+	w := onItsWay(t)
 	b := visiting(t, browser, w)
-	b.card("code", "Check your mail")
-	b.pass(61 * time.Second)
-	b.ready()
+	b.card("code", "On its way")
 	mouse := func(at []float64, kind input.DispatchMouseEventType) {
 		b.do(chromedp.MouseEvent(kind, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
 	}
 	gets := func() int { return strings.Count(w.Log.String(), `"method":"GET"`) }
-	during := func(selector string, status store.Status) (letGo func()) {
+	during := func(selector string, change func()) (letGo func()) {
 		at := b.middle(selector)
 		mouse(at, chromedp.MousePressed)
-		w.Codes.Settle(status)
+		change()
 		before := gets()
 		b.await("three looks", func() bool { // the second one began after the change, and has been taken in when the third is there
 			b.run(looks)
@@ -181,13 +187,13 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 		})
 		return func() { mouse(at, chromedp.MouseReleased) }
 	}
-	letGo := during("#heading", store.Sending)
-	is(t, eval[string](b, b.q("#heading")+".innerText"), "Check your mail")
+	letGo := during("#heading", func() { w.Codes.Settle(store.Unknown) })
+	is(t, eval[string](b, b.q("#heading")+".innerText"), "On its way")
 	letGo()
-	b.card("code", "On its way")
-	w.Codes.Settle(store.Unknown) // which is asked for as for any mail on its way
-	b.card("code", "It may still arrive")
-	during("#again", store.Sent)()
+	b.card("code", "It may still arrive") // and another code is asked for as where one arrived
+	b.pass(61 * time.Second)
+	b.ready()
+	during("#again", func() { w.Codes.SetCountries("DE") })() // which adds a link
 	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
 	b.card("code", "Send again in 0:")
 }
@@ -294,15 +300,14 @@ func offlineAtASend(t *testing.T, browser context.Context) {
 // though the page is not looked at, and whatever else asks in the meantime: in the end a page from the browser's cache says what the server says.
 func anOutage(t *testing.T, browser context.Context) {
 	const shown = `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`
-	w := sent(t)
-	w.Codes.Settle(store.Unknown)
+	w := onItsWay(t)
 	w.Codes.SetDown(true)
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "Failed to load resource"
 	b.visit("")
 	b.card("away", "We can't do this right now", "Try again in 0:0")
 	w.Codes.SetDown(false)
-	b.card("code", "It may still arrive") // without a press
+	b.card("code", "On its way") // without a press
 	w.Codes.SetDown(true)
 	b.focus("code")
 	b.keys("48")
@@ -312,16 +317,16 @@ func anOutage(t *testing.T, browser context.Context) {
 		b.run(looks)
 		return failures() >= before+2
 	})
-	w.Codes.Settle(store.Sent)
 	w.Codes.SetDown(false)
-	b.card("code", "Check your mail")
+	w.Codes.Settle(store.Unknown)
+	b.card("code", "It may still arrive")
 	is(b, b.value("#code"), "48")
 	w.Codes.SetDown(true)
 	b.run(looks, shown, looks)
 	b.card("away")
 	w.Codes.SetDown(false)
 	b.run(looks)
-	b.card("code", "Check your mail")
+	b.card("code", "It may still arrive")
 	w.Codes.SetDown(true)
 	b.clear("code")
 	b.keys(pagetest.Code)

@@ -71,6 +71,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.jump(2*time.Second, 2*time.Second)
 	b.ready()
 	b.click("#again")
+	b.card("code", "On its way")         // a repetition is answered as the request was
+	b.jump(2*time.Second, 2*time.Second) // after which it looks again
 	b.card("code", "Check your mail")
 	w.Codes.SetDown(true)
 	b.focus("code")

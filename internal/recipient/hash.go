@@ -3,6 +3,7 @@ package recipient
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
 	"errors"
 	"slices"
@@ -32,6 +33,18 @@ func (p parts) hash(key []byte) Hash {
 
 // String returns the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// tagAlphabet is Crockford's, without letters that are read as digits.
+var tagAlphabet = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
+
+// Tag returns the hash's first 20 bits as four characters, for eyes to tell two recipients apart whose masks are alike; "" for the zero hash.
+// It proves nothing.
+func (h Hash) Tag() string {
+	if h.IsZero() {
+		return ""
+	}
+	return tagAlphabet.EncodeToString(h[:3])[:4]
+}
 
 // StringOrEmpty returns String, or "" for the zero hash.
 func (h Hash) StringOrEmpty() string {

@@ -7,9 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
+
+	"sendcode/internal/standardwebhooks"
 )
 
 // scheme is how a provider authenticates a request.
@@ -26,7 +27,7 @@ const (
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
-const MaxAge = 5 * time.Minute
+const MaxAge = standardwebhooks.MaxAge
 
 // Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.
 type Auth struct {
@@ -50,7 +51,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
 	case StandardWebhooks:
-		return a.verifyStandardWebhooks(h, body, now)
+		return standardwebhooks.Verify(h, a.Header, body, a.Secrets, now)
 	case HMAC:
 		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
 	case HMACFields:
@@ -64,27 +65,9 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	return false
 }
 
-// verifyStandardWebhooks verifies a signature of
-// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
-func (a Auth) verifyStandardWebhooks(h http.Header, body []byte, now time.Time) bool {
-	id, at := h.Get(a.Header+"id"), h.Get(a.Header+"timestamp")
-	if id == "" || !isRecent(at, now) {
-		return false
-	}
-	signed := append([]byte(id+"."+at+"."), body...)
-	for signature := range strings.FieldsSeq(h.Get(a.Header + "signature")) {
-		version, encoded, _ := strings.Cut(signature, ",")
-		given, err := base64.StdEncoding.DecodeString(encoded)
-		if err == nil && version == "v1" && a.matchesHMAC(given, signed) {
-			return true
-		}
-	}
-	return false
-}
-
 func (a Auth) verifyFields(body []byte, now time.Time) bool {
 	value, err := decode(body)
-	if err != nil || !isRecent(asText(a.Time.Find(value)), now) {
+	if err != nil || !standardwebhooks.IsRecent(asText(a.Time.Find(value)), now) {
 		return false
 	}
 	return a.verifyHMAC(asText(a.Signature.Find(value)), a.signedText(value))
@@ -136,13 +119,4 @@ func (a Auth) matchesSecret(given []byte) bool {
 		right = subtle.ConstantTimeCompare(known[:], sum[:]) == 1 || right
 	}
 	return right && len(given) > 0
-}
-
-// isRecent reports whether a time, in seconds since 1970, is within MaxAge of now.
-func isRecent(text string, now time.Time) bool {
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds < 0 || seconds > 1<<40 {
-		return false
-	}
-	return now.Sub(time.Unix(seconds, 0)).Abs() <= MaxAge
 }

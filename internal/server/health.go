@@ -10,13 +10,29 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/texts"
 )
 
-// Reason is an error of a check with texts for the answer of /readyz: a stable word, and a sentence without paths and secrets.
+// Reason is an error of a check with a stable word. "ready." and the word is the key of its sentence, which /readyz, the console and the alerts
+// have in common; it has no paths and secrets.
 type Reason struct {
-	Word, Text string
-	Unready    bool // /readyz is 503: another replica can answer better
-	Err        error
+	Part    string // that is not well: database, keys, redis, mail, sms or sends
+	Word    string
+	Values  []string // of the sentence, as names and values
+	Also    string   // word of another sentence, which follows; empty: none does
+	Unready bool     // /readyz is 503: another replica can answer better
+	Err     error
+	Since   time.Time // when Health first heard of it, without a pause; Health sets it
+}
+
+// Text returns the sentence for a reader.
+func (r *Reason) Text(w texts.Words) string {
+	text := w.Get("ready."+r.Word, r.Values...)
+	if r.Also != "" {
+		text += w.Get("sentence.space") + w.Get("ready."+r.Also)
+	}
+	return text
 }
 
 func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
@@ -77,6 +93,9 @@ type Check func(context.Context) *Reason
 type Health struct {
 	checks   atomic.Pointer[[]Check] // nil: starting
 	stopping atomic.Bool
+
+	mu    sync.Mutex
+	since map[string]time.Time // when it was first heard of what is not well, by word
 }
 
 // MarkStarted ends the 503 of /readyz: from now on it runs these checks. One that fails makes it "degraded", or 503 if its Reason says so.
@@ -104,14 +123,11 @@ func (h *Health) Register(e *echo.Echo) {
 // MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// readiness returns the status and body of /readyz, with a line for each part that is not well. It runs all checks at once.
-func (h *Health) readiness(ctx context.Context) (status int, body string) {
-	if h.stopping.Load() {
-		return http.StatusServiceUnavailable, "stopping"
-	}
+// Reasons runs all checks at once, and returns why parts are not well; none while the service starts.
+func (h *Health) Reasons(ctx context.Context) (all []Reason) {
 	checks := h.checks.Load()
 	if checks == nil {
-		return http.StatusServiceUnavailable, "starting"
+		return nil
 	}
 	reasons := make([]*Reason, len(*checks))
 	var wg sync.WaitGroup
@@ -119,17 +135,40 @@ func (h *Health) readiness(ctx context.Context) (status int, body string) {
 		wg.Go(func() { reasons[i] = check(ctx) })
 	}
 	wg.Wait()
-	status = http.StatusOK
-	var lines []string
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.since
+	h.since = map[string]time.Time{}
 	for _, r := range reasons {
 		if r == nil {
 			continue
 		}
+		one := *r
+		if one.Since = before[r.Word]; one.Since.IsZero() {
+			one.Since = time.Now()
+		}
+		h.since[r.Word] = one.Since
+		all = append(all, one)
+	}
+	return all
+}
+
+// readiness returns the status and body of /readyz, with a line for each part that is not well.
+func (h *Health) readiness(ctx context.Context) (status int, body string) {
+	switch {
+	case h.stopping.Load():
+		return http.StatusServiceUnavailable, "stopping"
+	case h.checks.Load() == nil:
+		return http.StatusServiceUnavailable, "starting"
+	}
+	status = http.StatusOK
+	var lines []string
+	for _, r := range h.Reasons(ctx) {
 		line := "degraded"
 		if r.Unready {
 			status, line = http.StatusServiceUnavailable, "unavailable"
 		}
-		lines = append(lines, line+": "+r.Word+": "+r.Text)
+		lines = append(lines, line+": "+r.Word+": "+r.Text(texts.ConsoleLanguages()[0]))
 	}
 	return status, cmp.Or(strings.Join(lines, "\n"), "ok")
 }

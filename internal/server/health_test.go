@@ -12,7 +12,8 @@ import (
 
 func TestReadiness(t *testing.T) {
 	broken := errors.New("dial tcp 192.0.2.1:6379: refused")
-	away := &Reason{Word: "limiter_unreachable", Text: "Redis does not answer.", Err: broken}
+	const redisText = "Redis does not answer or can't write: the database decides for recipients, each process for other rules."
+	away := &Reason{Word: "limiter_unreachable", Err: broken}
 	for _, c := range []struct {
 		name            string
 		database, redis *Reason
@@ -20,12 +21,12 @@ func TestReadiness(t *testing.T) {
 		body            string
 	}{
 		{"all there", nil, nil, 200, "ok"},
-		{"redis away", nil, away, 200, "degraded: limiter_unreachable: Redis does not answer."},
-		{"redis refuses", nil, &Reason{"redis_no_permission", "Too few rights.", false, broken}, 200, "degraded: redis_no_permission: Too few rights."},
-		{"database away", &Reason{"log_full", "No room.", false, broken}, away, 200,
-			"degraded: log_full: No room.\ndegraded: limiter_unreachable: Redis does not answer."},
-		{"database away here alone", &Reason{"log_full", "No room.", true, broken}, away, 503,
-			"unavailable: log_full: No room.\ndegraded: limiter_unreachable: Redis does not answer."},
+		{"redis away", nil, away, 200, "degraded: limiter_unreachable: " + redisText},
+		{"redis refuses", nil, &Reason{Word: "redis_no_permission", Err: broken}, 200, "degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
+		{"database away", &Reason{Word: "log_full", Err: broken}, away, 200,
+			"degraded: log_full: The database has no room left to write.\ndegraded: limiter_unreachable: " + redisText},
+		{"database away here alone", &Reason{Word: "log_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
+			"unavailable: log_full: The database has no room left to write. Another replica can write.\ndegraded: limiter_unreachable: " + redisText},
 	} {
 		e, _ := testServer(t)
 		var h Health
@@ -41,6 +42,41 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%s: %d %s; livez %d; stopping %d", c.name, ready.Code, ready.Body, live.Code, stopping)
 		}
 	}
+}
+
+// What is not well is told with the time since which it has been, until it is well.
+func TestReasonsSince(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		var h Health
+		word := "log_full"
+		h.MarkStarted(func(context.Context) *Reason {
+			if word == "" {
+				return nil
+			}
+			return &Reason{Word: word}
+		})
+		since := func() (ago time.Duration) {
+			all := h.Reasons(t.Context())
+			if len(all) != 1 {
+				t.Fatalf("%v", all)
+			}
+			return time.Since(all[0].Since)
+		}
+		for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute} {
+			if got := since(); got != want {
+				t.Errorf("for %v, want %v", got, want)
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, next := range []string{"log_read_only", "", "log_read_only"} {
+			if word = next; next == "" {
+				_ = h.Reasons(t.Context())
+			} else if got := since(); got != 0 {
+				t.Errorf("%s for %v, though it has just begun", next, got)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
 }
 
 // A check that hangs delays no answer, runs once at a time, and is heard when it ends.

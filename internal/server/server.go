@@ -65,20 +65,22 @@ func New(c Config) *echo.Echo {
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
 	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: isReport}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }
 
-// Path prefixes for mail providers' events and carriers' receipts. One report has many, so package api sets their own body limits.
+// Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api sets body limits of their own: one report
+// has many events, and a hook all that the server knows of a person.
 const (
 	EventsPath   = "/v1/events/"
 	ReceiptsPath = "/v1/receipts/"
+	HooksPath    = "/v1/hooks/"
 )
 
-func isReport(c echo.Context) bool {
+func hasOwnLimit(c echo.Context) bool {
 	path := c.Request().URL.Path
-	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath)
+	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath) || strings.HasPrefix(path, HooksPath)
 }
 
 // NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.

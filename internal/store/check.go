@@ -98,8 +98,8 @@ func sanitized(s string) string {
 
 // MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each
 // row once, and two replicas lock rows in the same order.
-func MergeRefusals(refusals []Send) []Send {
-	byID := map[uuid.UUID]Send{}
+func MergeRefusals(refusals []Row) []Row {
+	byID := map[uuid.UUID]Row{}
 	for _, r := range refusals {
 		r.Count = max(1, r.Count)
 		if earlier, ok := byID[r.ID]; ok {
@@ -108,17 +108,17 @@ func MergeRefusals(refusals []Send) []Send {
 		}
 		byID[r.ID] = r
 	}
-	rows := make([]Send, 0, len(byID))
+	rows := make([]Row, 0, len(byID))
 	for _, r := range byID {
 		rows = append(rows, refusalRow(r))
 	}
-	slices.SortFunc(rows, func(a, b Send) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(rows, func(a, b Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return rows
 }
 
 // refusalRow returns the row of a refusal, without LoggedAt. Texts that no database could store are repaired, not rejected, since every
 // refused request is recorded.
-func refusalRow(r Send) Send {
+func refusalRow(r Row) Row {
 	for _, c := range r.Columns() {
 		if text, ok := c.Field.(*string); ok && c.Use&InRefusal != 0 {
 			*text = sanitized(*text)

@@ -152,7 +152,28 @@ const MaxReplaces = 16
 // Chain returns the ID of v and those of the verifications that it replaces, newest first.
 func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replaces...) }
 
-// Send is a row of the table sends, or, with Status Refused, one of the table refusals: one or more refusals by one rule.
+// Row is a row of a list: a send or, with Status Refused, a row of the table refusals.
+type Row struct {
+	Send // of a refusal, what it shares with a send
+	Refusal
+}
+
+// Refusal is what a row of the table refusals has beside the request: one or more refusals by one rule.
+type Refusal struct {
+	BlockedBy  string        // the rule that blocked longest; empty: the row is a send
+	RetryAfter time.Duration // the wait in the latest answer
+	Count      int           // how many requests the row stands for; 1 for a send
+	Recipients int           // for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
+}
+
+// Columns returns the columns of the row.
+func (r *Row) Columns() []Column {
+	return append(r.Send.Columns(),
+		Column{"blocked_by", &r.BlockedBy, InRefusal}, Column{"retry_after", &r.RetryAfter, InRefusal},
+		Column{"requests", &r.Count, InRefusal}, Column{"recipients", &r.Recipients, InRefusal})
+}
+
+// Send is a row of the table sends.
 type Send struct {
 	ID             uuid.UUID // version 7, so that IDs sort by time
 	VerificationID string    // empty for a refusal without a verification
@@ -181,18 +202,13 @@ type Send struct {
 	Provider       string    // host of the mail server, or the carrier
 	ProviderCode   string    // "250 2.0.0"
 	Took           time.Duration
-	BlockedBy      string        // with Refused: the rule that blocked longest
-	RetryAfter     time.Duration // with Refused: the wait in the latest answer
-	Count          int           // with Refused: how many requests the row stands for; 1 for a send
-	// with Refused: for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
-	Recipients  int
-	Afterwards  ProviderEventKind // the worst kind that a provider reported later; empty: none
-	Bounced     bool              // a provider reported later that the address takes no mail
-	Suppression uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
-	Forgiven    bool              // an administrator's reset forgave this send, so it no longer counts
-	Site        string            // host on which a code of a text message is entered; empty: the page's
-	RequestID   string            // of the HTTP request, as in log lines; empty: it came otherwise
-	Observed    []string          // observing rules that would have refused this send; none for a refusal
+	Afterwards     ProviderEventKind // the worst kind that a provider reported later; empty: none
+	Bounced        bool              // a provider reported later that the address takes no mail
+	Suppression    uuid.UUID         // the suppression in force at Begin, so no message is sent; Nil: none
+	Forgiven       bool              // an administrator's reset forgave this send, so it no longer counts
+	Site           string            // host on which a code of a text message is entered; empty: the page's
+	RequestID      string            // of the HTTP request, as in log lines; empty: it came otherwise
+	Observed       []string          // observing rules that would have refused this send; none for a refusal
 }
 
 // Told returns the status for the app: a mail that bounced for good is Undelivered. final: it does not change any more; where providers
@@ -240,10 +256,6 @@ func (s *Send) Columns() []Column {
 		{"provider", &s.Provider, 0},
 		{"provider_code", &s.ProviderCode, 0},
 		{"took", &s.Took, 0},
-		{"blocked_by", &s.BlockedBy, InRefusal},
-		{"retry_after", &s.RetryAfter, InRefusal},
-		{"requests", &s.Count, InRefusal},
-		{"recipients", &s.Recipients, InRefusal},
 		{"afterwards", (*string)(&s.Afterwards), 0},
 		{"bounced", &s.Bounced, 0},
 		{"suppression_id", &s.Suppression, Null | InSend},
@@ -259,12 +271,12 @@ func (s *Send) Columns() []Column {
 const ManyRecipients = 100
 
 // ByLogged compares rows by LoggedAt and then ID, oldest first.
-func ByLogged(a, b Send) int {
+func ByLogged(a, b Row) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
 
 // Matches reports whether s matches the filter, apart from Outcome, Network and the page's length.
-func (f Filter) Matches(s Send) bool {
+func (f Filter) Matches(s Row) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,
 		f.Status != "" && s.Status != f.Status,
@@ -279,8 +291,8 @@ func (f Filter) Matches(s Send) bool {
 		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
-		f.Before != nil && ByLogged(s, Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0,
-		f.After != nil && ByLogged(s, Send{ID: f.After.ID, LoggedAt: f.After.At}) <= 0:
+		f.Before != nil && ByLogged(s, f.Before.row()) >= 0,
+		f.After != nil && ByLogged(s, f.After.row()) <= 0:
 		return false
 	}
 	return true

@@ -200,13 +200,16 @@ type Mark struct {
 	ID uuid.UUID
 }
 
+// row returns a row at the mark, for ByLogged.
+func (m Mark) row() Row { return Row{Send: Send{ID: m.ID, LoggedAt: m.At}} }
+
 // Story is one row of the database and everything that belongs to it.
 type Story struct {
-	Send         Send
+	Send         Row
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
 	// Related has the sends of the verification, including this row, and the refusals of its recipient (same app and channel) between its
 	// creation and its expiry; the oldest MaxRelated of them, oldest first. Empty without a verification.
-	Related []Send
+	Related []Row
 	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At

@@ -27,10 +27,10 @@ type HeavyRecipient struct {
 }
 
 // LatestPerRecipient returns the newest row of each recipient, newest first.
-func LatestPerRecipient(rows []Send) (list []Send) {
-	slices.SortFunc(rows, func(a, b Send) int { return ByLogged(b, a) })
+func LatestPerRecipient(rows []Row) (list []Row) {
+	slices.SortFunc(rows, func(a, b Row) int { return ByLogged(b, a) })
 	for _, row := range rows {
-		if !slices.ContainsFunc(list, func(s Send) bool { return s.Recipient == row.Recipient }) {
+		if !slices.ContainsFunc(list, func(s Row) bool { return s.Recipient == row.Recipient }) {
 			list = append(list, row)
 		}
 	}

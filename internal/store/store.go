@@ -35,6 +35,17 @@
 // of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference. A field that an attempt
 // finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
+// A filter of the list by it, as by the reference, and its column in the export:
+//
+//	internal/store/requests.go, check.go     Filter: Device string; validated beside f.Reference, and MayBeRefusal where refusals lack it
+//	internal/store/records.go                Matches: what the store finds and the live list shows are the same rows
+//	internal/store/sqldb/filter.go           the condition, and which statements may not be used with it
+//	internal/store/postgres/filter.go        both conditions under which a shorter way is right
+//	internal/console/query.go                the parameter, and the list of those that open "More filters"
+//	internal/console/export.go               the column; the filters that the audit trail records
+//	web/admin/list.html, internal/texts      the field; filter.device in en.json and zh-Hans.json
+//	docs/openapi.yaml                        the parameter of sends, sends.csv and the live list
+//
 // # Instants
 //
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by

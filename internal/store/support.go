@@ -93,8 +93,8 @@ func (r SupportRange) IDRange() (from, to uuid.UUID) {
 const MaxReferenced = 20_000
 
 // Filter returns the rows whose IDs have the reference. It changes rows.
-func (r SupportRange) Filter(rows []Send) []Send {
-	return slices.DeleteFunc(rows, func(s Send) bool { return !r.matches(s.ID) })
+func (r SupportRange) Filter(rows []Row) []Row {
+	return slices.DeleteFunc(rows, func(s Row) bool { return !r.matches(s.ID) })
 }
 
 func (r SupportRange) matches(id uuid.UUID) bool {

@@ -1,12 +1,35 @@
 package texts
 
-import "golang.org/x/text/language"
+import (
+	"maps"
+	"slices"
 
-// Languages are the languages that something is written in.
-type Languages struct{ matcher language.Matcher }
+	"golang.org/x/text/language"
+)
 
-// NewLanguages returns these languages, whose tags are BCP 47.
-func NewLanguages(tags []language.Tag) Languages { return Languages{language.NewMatcher(tags)} }
+// Catalogue has the same in several languages: the words of pages, of the console and of replies, the locales of templates, the titles of
+// a purpose. The zero value has no language.
+type Catalogue[T any] struct {
+	all     []T
+	matcher language.Matcher
+}
+
+// NewCatalogue returns a catalogue of what there is by the BCP 47 tag of its language. A tag that is not well-formed matches no reader.
+func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
+	names := slices.Sorted(maps.Keys(byTag))
+	if i := slices.Index(names, language.English.String()); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, language.English.String())
+	}
+	var tags []language.Tag
+	for _, name := range names {
+		tags, c.all = append(tags, language.Make(name)), append(c.all, byTag[name])
+	}
+	c.matcher = language.NewMatcher(tags)
+	return c
+}
+
+// All returns what there is in each language: English first, the others by their tags.
+func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 
 // MaxList bounds what is read of an Accept-Language list, in bytes: one of 16 KiB takes milliseconds.
 const MaxList = 500
@@ -23,15 +46,19 @@ func Wanted(list string) []language.Tag {
 	return wanted
 }
 
-// Choose returns the index of the language that fits a list of tags (Accept-Language) best by the rules of CLDR, and the tag that decided:
-// the first one for which there is a language at all. So readers of traditional Chinese get zh-Hans rather than the English that they name
-// second. ok is false if no tag has a language; by is then the first one, or language.Und if Wanted returns none.
-func (l Languages) Choose(list string) (i int, by language.Tag, ok bool) {
+// Choose returns what there is in the language that fits a list of tags (Accept-Language) best by the rules of CLDR, and the tag that
+// decided: the first one for which there is a language at all. So readers of traditional Chinese get zh-Hans rather than the English that
+// they name second. ok is false if no tag has a language; then it returns the first of All, and the first tag, or language.Und if Wanted
+// returns none.
+func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
 	wanted := Wanted(list)
-	for _, tag := range wanted {
-		if _, i, sure := l.matcher.Match(tag); sure > language.No {
-			return i, tag, true
+	if len(c.all) > 0 {
+		in = c.all[0]
+		for _, tag := range wanted {
+			if _, i, sure := c.matcher.Match(tag); sure > language.No {
+				return c.all[i], tag, true
+			}
 		}
 	}
-	return 0, append(wanted, language.Und)[0], false
+	return in, append(wanted, language.Und)[0], false
 }

@@ -51,55 +51,38 @@ type Words struct {
 }
 
 // PageLanguages returns the languages of the page and the widget, English first. They are read once; a file that is not valid JSON panics.
-var PageLanguages = sync.OnceValue(func() (all []Words) {
+func PageLanguages() []Words { return page().All() }
+
+// ConsoleLanguages returns the languages that have texts for the console, English first.
+func ConsoleLanguages() []Words { return console().All() }
+
+var (
+	page    = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Page) })
+	console = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Console) })
+	replies = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Replies) })
+)
+
+// allWords has the words of each file, by the tag of its name.
+var allWords = sync.OnceValue(func() map[string]Words {
+	all := map[string]Words{}
 	names, _ := fs.Glob(files, "*.json") // the pattern is right
 	for _, name := range names {
 		file, _ := files.ReadFile(name)
-		w, err := parseFile(language.MustParse(strings.TrimSuffix(name, ".json")), file)
-		switch {
-		case err != nil:
+		tag := strings.TrimSuffix(name, ".json")
+		w, err := parseFile(language.MustParse(tag), file)
+		if err != nil {
 			panic(err)
-		case w.tag == language.English:
-			all = slices.Insert(all, 0, w)
-		default:
-			all = append(all, w)
 		}
+		all[tag] = w
 	}
 	return all
 })
 
-// ConsoleLanguages returns the languages that have texts for the console, English first.
-func ConsoleLanguages() []Words { return console().all }
-
-// offered are the languages of one section, English first.
-type offered struct {
-	all []Words
-	Languages
-}
-
-var (
-	page    = sync.OnceValue(func() offered { return languagesWith(Page) })
-	console = sync.OnceValue(func() offered { return languagesWith(Console) })
-	replies = sync.OnceValue(func() offered { return languagesWith(Replies) })
-)
-
-func languagesWith(section string) (o offered) {
-	var tags []language.Tag
-	for _, w := range PageLanguages() {
-		if w.sections[section] != nil {
-			o.all, tags = append(o.all, w), append(tags, w.tag)
-		}
-	}
-	o.Languages = NewLanguages(tags)
-	return o
-}
-
-// choose returns the language for a list of tags, or otherwise if there is none.
-func (o offered) choose(list string, otherwise Words) Words {
-	if i, _, ok := o.Choose(list); ok {
-		return o.all[i]
-	}
-	return otherwise
+// languagesWith returns the languages that have a section.
+func languagesWith(section string) Catalogue[Words] {
+	all := maps.Clone(allWords())
+	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })
+	return NewCatalogue(all)
 }
 
 func parseFile(tag language.Tag, file []byte) (Words, error) {
@@ -121,7 +104,10 @@ func PluralForm(tag language.Tag, n int) string {
 }
 
 // ForConsole returns the console's language for an Accept-Language list; English if the console has none of its languages.
-func ForConsole(list string) Words { return console().choose(list, ConsoleLanguages()[0]) }
+func ForConsole(list string) Words {
+	w, _, _ := console().Choose(list)
+	return w
+}
 
 // ByTag returns the console's language with this tag, as Lang returns it; false if there is none.
 func ByTag(tag string) (Words, bool) {
@@ -133,10 +119,18 @@ func ByTag(tag string) (Words, bool) {
 }
 
 // ForReply returns the language of replies for a list of languages. If replies have none of them, it returns otherwise.
-func ForReply(list string, otherwise Words) Words { return replies().choose(list, otherwise) }
+func ForReply(list string, otherwise Words) Words {
+	if w, _, ok := replies().Choose(list); ok {
+		return w
+	}
+	return otherwise
+}
 
 // ForPage returns the page's language for a list of languages; English if the page has none of them.
-func ForPage(list string) Words { return page().choose(list, PageLanguages()[0]) }
+func ForPage(list string) Words {
+	w, _, _ := page().Choose(list)
+	return w
+}
 
 // Problem returns the title of a problem of the API, and its detail: that of the reason, or of the slug if the reason is empty or has none.
 // They show "{name}" where the problem's member goes. Both are empty in English.

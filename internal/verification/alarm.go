@@ -31,8 +31,8 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a line with args and the counts, under the key what, and with its runbook, and resets the counts. It does nothing if there are no counts, or if the
-// last line is younger than alarmEvery.
+// log writes a line with args and the counts, under the key what, and with its runbook, and resets the counts. It does nothing if there
+// are no counts, or if the last line is younger than alarmEvery.
 func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,6 +72,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit", rule.Limit, "window", rule.Window.String())
+		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit", rule.Limit, "window",
+			rule.Window.String())
 	}
 }

@@ -74,7 +74,8 @@ func (s *Service) parse(ctx context.Context, ask Ask) (asked, error) {
 	if ask.Locale != "" {
 		var ok bool
 		if a.locale, ok = message.CanonicalTag(ask.Locale); !ok {
-			return a, fault.Invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
+			return a, fault.Invalid("locale", "invalid",
+				"A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 		}
 	}
 	if ask.Resend != "" {
@@ -140,7 +141,8 @@ func (s *Service) preferredLocale(a asked) string {
 	return s.Mails.PreferredLocale(a.App, a.Languages)
 }
 
-// classOf returns the class of a request: of a browser, known if it presents a token for the address, or names a verification of a known one.
+// classOf returns the class of a request: of a browser, known if it presents a token for the address, or names a verification of a known
+// one.
 func (s *Service) classOf(ctx context.Context, a asked) store.Class {
 	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnown(ctx, a)) {
 		return store.KnownBrowser
@@ -187,8 +189,8 @@ func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Ha
 	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
-// ruled returns the purpose with the rules and limits for a caller of a class on sends to an address by a channel. To a test recipient nothing
-// is refused.
+// ruled returns the purpose with the rules and limits for a caller of a class on sends to an address by a channel. To a test recipient
+// nothing is refused.
 func (s *Service) ruled(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel, address recipient.Hash) policy.Purpose {
 	if c.Kind == Browser {
@@ -232,8 +234,8 @@ func (a asked) row() store.Send {
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.
 func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope, wait time.Duration) {
-	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, 1
+	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
+	row.Status = store.Refused
 	row.Reference = "" // free text, and refusals are not searched by it
 	s.Refusals.Add(row, scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)

@@ -43,7 +43,9 @@ func TestACallersCode(t *testing.T) {
 			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerChecks)
 		}
 		r.Want("the state", r.Get(timed.View.ID).State, "pending")
-		r.WantApproved(ours.View.ID, r.LastCode())
+		named, err := r.Svc.CheckNamed(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
+		r.NoError(err)
+		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
 		r.Cancel(timed.View.ID)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerChecks)
 	})

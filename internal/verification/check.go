@@ -88,8 +88,8 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 	}
 }
 
-// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end opened
-// it; ErrCallerChecks; *fault.InvalidError.
+// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end
+// opened it; ErrCallerChecks; *fault.InvalidError.
 func (s *Service) read(k *checking, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound

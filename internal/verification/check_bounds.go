@@ -82,9 +82,10 @@ func (s *Service) lockoutError(c Caller, checked store.Checked) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
-	s.Refusals.Add(store.Send{
+	refused := store.Send{
 		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
-		Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: wait, Count: 1,
-	}, quota.Recipient)
+		Status: store.Refused,
+	}
+	s.Refusals.Add(store.Row{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}}, quota.Recipient)
 	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }

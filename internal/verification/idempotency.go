@@ -77,7 +77,8 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
-		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send, "error", err, runbook.DatabaseAway.See())
+		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send,
+			"error", err, runbook.DatabaseAway.See())
 	}
 }
 
@@ -124,7 +125,8 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
 // address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a asked) [32]byte {
-	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend}
+	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages), a.Reference,
+		a.Session, a.Resend}
 	if a.Stranger {
 		parts = append(parts, "stranger")
 	}

@@ -53,7 +53,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		}
 	}()
 	r := &sending{asked: a}
-	if r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger()); err != nil { // no slot in time, or the client hung up
+	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
+	if err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
 	defer r.slot.ReleaseLater()

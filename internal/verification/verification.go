@@ -55,8 +55,9 @@ type Outbox interface {
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
 	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
-	RecordLater(s buckets.Subject, id string, at time.Time)                   // records in the limiter a send that the database admitted alone
-	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string)            // refunds the send if the database has no row of it
+	RecordLater(s buckets.Subject, id string,
+		at time.Time) // records in the limiter a send that the database admitted alone
+	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/standardwebhooks"
 	"sendcode/internal/store"
 )
 
@@ -77,7 +78,7 @@ func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer
 	at, id := c.now(), e.ID.String()
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
-		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {sign(to.Secrets, id, at, body)},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
 	}
 	resp, err := c.Do(r)
 	if err != nil {

@@ -1,12 +1,7 @@
 package webhook
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,17 +51,3 @@ func nullIfEmpty(s string) *string {
 
 // seconds returns a duration in whole seconds, rounded, for log lines.
 func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
-
-// sign returns the webhook-signature header of a body. It has one signature for each secret, so that a receiver with either secret
-// can verify it while secrets are replaced. Signed is id.timestamp.body, with HMAC-SHA256 (Standard Webhooks, "Signature scheme");
-// id and timestamp contain no full stop.
-func sign(secrets [][]byte, id string, at time.Time, body []byte) string {
-	signatures := make([]string, len(secrets))
-	for i, secret := range secrets {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
-		mac.Write(body)
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	}
-	return strings.Join(signatures, " ")
-}

@@ -18,8 +18,8 @@ type Teller struct {
 	Notify func()
 }
 
-// Event returns a new event of a type about a verification or its send; zero if the app does not subscribe to the type. Error: fault.Unavailable,
-// if no ID could be made.
+// Event returns a new event of a type about a verification or its send; zero if the app does not subscribe to the type. Error:
+// fault.Unavailable, if no ID could be made.
 func (t Teller) Event(v store.Verification, event string) (store.NewEvent, error) {
 	set := t.Policy.Get()
 	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())

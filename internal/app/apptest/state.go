@@ -13,14 +13,14 @@ import (
 )
 
 // History is the database as it is read after a run: every send, the oldest first.
-type History []store.Send
+type History []store.Row
 
 // History reads the database of the first replica.
 func (s *Stack) History() History { return s.HistoryIn(s.Replicas[0].DB()) }
 
 // Sends is what History reads.
 type Sends interface {
-	Sends(context.Context, store.Filter) ([]store.Send, error)
+	Sends(context.Context, store.Filter) ([]store.Row, error)
 }
 
 // HistoryIn reads all rows of a database, oldest first.

@@ -170,7 +170,7 @@ func (c *Core) jobs() []jobs.Job {
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })
-	work.Go(func() { jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.parts.Logger) })
+	work.Go(func() { jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.parts.Observer, c.parts.Logger) })
 	work.Go(func() { c.Hooks.Run(ctx) })
 	work.Wait()
 }

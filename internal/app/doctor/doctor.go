@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"sendcode/internal/app"
@@ -72,8 +74,20 @@ func (d *doctor) run(ctx context.Context, what string, check func(context.Contex
 }
 
 func (d *doctor) fail(what, said string) {
+	said = once(said)
 	d.broken++
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
+}
+
+// once returns a text without lines that it has twice: pgx tries an address with TLS and without, and tells of both in the same words.
+func once(said string) string {
+	var lines []string
+	for line := range strings.SplitSeq(said, "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
 }
 
 func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }

@@ -114,7 +114,8 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientPrefix(c), runbook.Console.See())
+		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientPrefix(c),
+			runbook.Console.See())
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
@@ -122,7 +123,8 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	if err != nil || right {
 		return nil, err
 	}
-	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientPrefix(c), runbook.Console.See())
+	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientPrefix(c),
+		runbook.Console.See())
 	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
 }
 

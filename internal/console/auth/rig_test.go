@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
@@ -39,13 +40,13 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
+		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Gates, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
 		Refused: func(string, string) {}, Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {
 		change(&c)
 	}
-	e, l := server.New(server.Config{Logger: logger}), frame.New(logger)
+	e, l := server.New(server.Config{Logger: logger}), frame.New(logger, func(context.Context) frame.Status { return frame.Status{} })
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)

@@ -38,7 +38,7 @@ func (c matter) reply() texts.Sentence {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-			return e.Kind == store.ProviderBounced && c.replyTopic(e.Detail) == "full"
+			return e.Kind == store.ProviderBounced && replyTopic(e.Detail) == "full"
 		}) {
 			return c.replyText("failed.rejected.full")
 		}
@@ -47,7 +47,7 @@ func (c matter) reply() texts.Sentence {
 	switch {
 	case c.toTestRecipient():
 		return nil
-	case c.wrongCodes() && MayHaveGoneOut(c.Send):
+	case c.wrongCodes() && MayHaveGoneOut(c.Row):
 		return c.replyText("wrong")
 	}
 	switch c.Status {
@@ -81,7 +81,7 @@ func (c matter) underwayReply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
 		return c.replyText("underway")
-	case c.replyTopic(c.ProviderCode) == "full":
+	case replyTopic(c.ProviderCode) == "full":
 		return c.replyText("waits.full")
 	case c.ProviderCode != "":
 		return c.replyText("waits.postponed")
@@ -163,7 +163,7 @@ func (c matter) refusedReply() texts.Sentence {
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
 		return c.lockoutReply()
-	case policy.IsUnserved(c.Send):
+	case policy.IsUnserved(c.Row):
 		return c.text("answer.norows.unserved")
 	case !known:
 		return c.replyText("refused.later")

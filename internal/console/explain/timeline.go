@@ -46,8 +46,8 @@ func Timeline(s store.Story, w texts.Words) []Entry {
 }
 
 // relatedAndSelf returns the related rows and the row itself, oldest first.
-func relatedAndSelf(s store.Story) []store.Send {
-	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
+func relatedAndSelf(s store.Story) []store.Row {
+	if slices.ContainsFunc(s.Related, func(r store.Row) bool { return r.ID == s.Send.ID }) {
 		return s.Related
 	}
 	return append(slices.Clone(s.Related), s.Send)
@@ -59,7 +59,7 @@ func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 // teller makes the entries of one row.
 type teller struct {
 	texts.Words
-	row  store.Send
+	row  store.Row
 	over bool // its code has ended
 }
 
@@ -141,12 +141,20 @@ func (t teller) undated(after time.Time, tone tone, key string) Entry {
 func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
-		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(RequestedLocale(r), "–")),
-		texts.Plain("network", cmp.Or(r.IP, "–")),
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", known(t.Words, "line.locale", RequestedLocale(r))),
+		texts.Plain("network", known(t.Words, "line.from", r.IP)),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
 		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.serverReply()),
 		texts.Plain("took", t.Took(r.Took)))
+}
+
+// known returns the text of a key for a value; "" if the value is not known.
+func known(w texts.Words, key, value string) string {
+	if value == "" {
+		return ""
+	}
+	return w.Get(key, "value", value)
 }
 
 // serverReply returns the server's code and our reason, if there are any.
@@ -165,7 +173,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	var all []Entry
 	for i, check := range wrongChecks(v) {
 		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)), texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
-			texts.Plain("network", cmp.Or(check.Network, "–")))
+			texts.Plain("network", known(w, "line.from", check.Network)))
 		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
 	}
 	if CodeStateOf(v, now) == store.CodeOfCaller {

@@ -27,14 +27,14 @@ func (c matter) withProviderEvent(v Verdict) Verdict {
 			continue
 		}
 		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), c.replyTopic(e.Detail)), texts.Strong("provider", e.Provider),
+		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), replyTopic(e.Detail)), texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
 			return v
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
-			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), c.replyTopic(e.Detail)))
+			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), replyTopic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
 			v.Next = c.Join(v.Next, c.holdText(t.after, s))

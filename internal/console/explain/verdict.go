@@ -33,7 +33,7 @@ type linkedText struct {
 
 // matter is all that a verdict is made from.
 type matter struct {
-	store.Send
+	store.Row
 	texts.Words
 	story store.Story
 	facts Facts
@@ -50,7 +50,7 @@ type Facts struct {
 
 	Pause *policy.Pause       // that holds now
 	Rule  quota.Scope         // of the rule that refused the row; empty: not known
-	Newer *store.Send         // the newest request like it, where that is another one
+	Newer *store.Row          // the newest request like it, where that is another one
 	Locks []store.Lockout     // of a refusal by failed checks: the classes of callers whose codes are locked out now
 	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
@@ -58,7 +58,7 @@ type Facts struct {
 // Judge returns what became of a row, what to do next and the reply for the person. testdata/stories.txt has the text of each
 // combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
-	c := matter{Send: s.Send, Words: w, story: s, facts: now}
+	c := matter{Row: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
@@ -86,7 +86,7 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.Next = c.text(c.variantKey("next.queued", c.replyTopic(c.ProviderCode)))
+		v.Next = c.text(c.variantKey("next.queued", replyTopic(c.ProviderCode)))
 		if hasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}
@@ -124,7 +124,7 @@ func (c matter) wrongCodes() bool {
 }
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
-func MayHaveGoneOut(s store.Send) bool {
+func MayHaveGoneOut(s store.Row) bool {
 	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
 }
 

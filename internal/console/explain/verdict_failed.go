@@ -45,7 +45,7 @@ func (c matter) failureKind() string {
 		return c.Reason + ".silent"
 	}
 	const failed = "verdict.failed."
-	key := c.variantKey(failed+c.Reason, c.replyTopic(c.ProviderCode))
+	key := c.variantKey(failed+c.Reason, replyTopic(c.ProviderCode))
 	if !c.Has(key) {
 		return "other"
 	}
@@ -54,7 +54,7 @@ func (c matter) failureKind() string {
 
 // replyTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x policy (RFC 3463 section 3); "" if it
 // does not tell.
-func (c matter) replyTopic(code string) string {
+func replyTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
 		switch {
@@ -70,6 +70,20 @@ func (c matter) replyTopic(code string) string {
 		}
 	}
 	return ""
+}
+
+// FailureText returns in a few words why a send failed, or waits: our reason, and what the server's code is about in place of "rejected by
+// the server". "" if there is nothing to say.
+func FailureText(s store.Send, w texts.Words) string {
+	topic, reason := replyTopic(s.ProviderCode), w.Or("reason", s.Reason)
+	about := w.Or("why.topic", topic)
+	switch {
+	case about == "", s.Status == store.Sent, s.Status == store.Delivered, s.Status == store.Queued && topic != "full":
+		return reason
+	case s.Reason == "", s.Reason == store.ReasonRejected, s.Status == store.Queued:
+		return about
+	}
+	return reason + " · " + about
 }
 
 // quotaCost returns a sentence about whether a failure counted in the recipient's quota.

@@ -30,7 +30,7 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}
+	s.facts.Newer = &store.Row{Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
 	return s
 }
 
@@ -148,7 +148,7 @@ func kindsOfSituations() []situation {
 	return all
 }
 
-func halfTried(_ *store.Send, v *store.Verification) { checked(v, 1) }
+func halfTried(_ *store.Row, v *store.Verification) { checked(v, 1) }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {

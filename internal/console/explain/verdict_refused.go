@@ -19,13 +19,17 @@ func (c matter) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
-	case policy.IsUnserved(c.Send): // nothing is sent to the recipient at all
+	case policy.IsUnserved(c.Row): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy), c.recipientCount())
 		return what, c.text("norows.next." + c.BlockedBy)
 	default:
 		what = c.Join(c.text(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)), c.text("wide."+c.countedScope()),
 			c.recipientCount())
 		next = c.Join(c.text("next.wide."+c.countedScope()), c.nextAdmitted())
+	}
+	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
+		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
+		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)), texts.At("plast", lastWrongCheck(*v))))
 	}
 	if c.valid != nil {
 		next = c.Join(next, c.text("next.refused.code"))

@@ -77,7 +77,7 @@ func (c matter) pausedNext() texts.Sentence {
 }
 
 // linkTo returns a sentence on another request, with its address.
-func linkTo(w texts.Words, key string, s store.Send) linkedText {
+func linkTo(w texts.Words, key string, s store.Row) linkedText {
 	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }

@@ -29,20 +29,21 @@ type situation struct {
 // told puts a send and its code together as the database would; now is three minutes after the request.
 func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
-	s := store.Send{
-		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, Count: 1,
-		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start, DueAt: consoletest.Start.Add(3*time.Minute + 4*time.Second),
-		FinishedAt: consoletest.Start.Add(184 * time.Millisecond), Provider: "mx1.example.net", Took: 184 * time.Millisecond,
-	}
+	s := store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true,
+		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start,
+		DueAt: consoletest.Start.Add(3*time.Minute + 4*time.Second), FinishedAt: consoletest.Start.Add(184 * time.Millisecond),
+		Provider: "mx1.example.net", Took: 184 * time.Millisecond,
+	}}
 	change(&s, &v)
 	return situation{name: name, story: store.Story{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
 // change makes a send and its code another one.
-type change func(*store.Send, *store.Verification)
+type change func(*store.Row, *store.Verification)
 
 func (c change) and(more []change) change {
-	return func(s *store.Send, v *store.Verification) {
+	return func(s *store.Row, v *store.Verification) {
 		for _, change := range append([]change{c}, more...) {
 			change(s, v)
 		}
@@ -50,38 +51,43 @@ func (c change) and(more []change) change {
 }
 
 func sentAs(status store.Status, code string, more ...change) change {
-	return change(func(s *store.Send, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
+	return change(func(s *store.Row, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
 }
 
 func failedAs(reason, code string, counts bool, more ...change) change {
-	return change(func(s *store.Send, _ *store.Verification) {
+	return change(func(s *store.Row, _ *store.Verification) {
 		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
 	}).and(more)
 }
 
 // waiting is a send without an outcome: queued, or being sent.
 func waiting(status store.Status, reason, code string, more ...change) change {
-	return change(func(s *store.Send, _ *store.Verification) {
+	return change(func(s *store.Row, _ *store.Verification) {
 		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
 	}).and(more)
 }
 
 func refusedBy(rule string, wait time.Duration, n int) change {
-	return func(s *store.Send, _ *store.Verification) {
-		*s = store.Send{App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start, BlockedBy: rule, RetryAfter: wait, Count: n}
+	return func(s *store.Row, _ *store.Verification) {
+		*s = store.Row{
+			Send: store.Send{
+				App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start,
+			},
+			Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n},
+		}
 	}
 }
 
 // The ends that a code can come to.
-func approved(_ *store.Send, v *store.Verification) {
+func approved(_ *store.Row, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)
 }
-func callers(_ *store.Send, v *store.Verification) { v.CallerChecks = true }
-func canceled(_ *store.Send, v *store.Verification) {
+func callers(_ *store.Row, v *store.Verification) { v.CallerChecks = true }
+func canceled(_ *store.Row, v *store.Verification) {
 	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
 }
-func locked(_ *store.Send, v *store.Verification) { checked(v, 5) }
+func locked(_ *store.Row, v *store.Verification) { checked(v, 5) }
 
 // checked counts n checks of a code, 20 seconds apart.
 func checked(v *store.Verification, n int) {
@@ -90,15 +96,15 @@ func checked(v *store.Verification, n int) {
 		v.Checks = append(v.Checks, store.Check{At: consoletest.Start.Add(time.Duration(i+1) * 20 * time.Second), Network: "198.51.100.0/24"})
 	}
 }
-func expired(_ *store.Send, v *store.Verification) {
+func expired(_ *store.Row, v *store.Verification) {
 	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
 }
-func twiceWrong(_ *store.Send, v *store.Verification) { checked(v, 2) }
-func doubtful(s *store.Send, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
-func unanswered(s *store.Send, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
-func thirdTry(s *store.Send, _ *store.Verification)   { s.Attempt = 3 }
-func unnamed(s *store.Send, _ *store.Verification)    { s.Provider = "" }
-func toTest(s *store.Send, _ *store.Verification)     { s.Provider = "test" }
+func twiceWrong(_ *store.Row, v *store.Verification) { checked(v, 2) }
+func doubtful(s *store.Row, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *store.Row, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
+func thirdTry(s *store.Row, _ *store.Verification)   { s.Attempt = 3 }
+func unnamed(s *store.Row, _ *store.Verification)    { s.Provider = "" }
+func toTest(s *store.Row, _ *store.Verification)     { s.Provider = "test" }
 
 func (s situation) alone() situation {
 	s.story.Verification = nil
@@ -108,10 +114,11 @@ func (s situation) alone() situation {
 // after puts sends before it that ended so.
 func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
-		s.story.Related = append(s.story.Related, store.Send{
-			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true, Count: 1,
-			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute), DueAt: consoletest.Start.Add(time.Minute),
-		})
+		s.story.Related = append(s.story.Related, store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true,
+			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute),
+			DueAt: consoletest.Start.Add(time.Minute),
+		}})
 	}
 	s.story.Related = append(s.story.Related, s.story.Send)
 	return s
@@ -139,7 +146,7 @@ func situations() []situation {
 		told("sent, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)),
 		told("bounced later, two wrong codes", sentAs(store.Sent, "250 2.0.0", twiceWrong)).later(store.ProviderBounced, "5.2.2"),
 		told("failed, locked meanwhile", failedAs("ended", "", false, locked)),
-		told("sent, locked, and its recipient erased", sentAs(store.Sent, "250 2.0.0", locked, func(_ *store.Send, v *store.Verification) { v.Checks = nil })).forgotten(),
+		told("sent, locked, and its recipient erased", sentAs(store.Sent, "250 2.0.0", locked, func(_ *store.Row, v *store.Verification) { v.Checks = nil })).forgotten(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
 		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
@@ -263,17 +270,17 @@ func TestStories(t *testing.T) {
 
 // timelines are situations that differ in their time line alone.
 func timelines() []situation {
-	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Send, v *store.Verification) {
+	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Row, v *store.Verification) {
 		s.Number, v.Sends = 2, 2
 		s.TakenAt, s.LoggedAt = consoletest.Start.Add(time.Minute), consoletest.Start.Add(time.Minute+2*time.Millisecond)
 		s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
 	}))
-	first := told("", failedAs("rejected", "550 5.1.1", false, func(s *store.Send, _ *store.Verification) { s.ID[0] = 1 }))
+	first := told("", failedAs("rejected", "550 5.1.1", false, func(s *store.Row, _ *store.Verification) { s.ID[0] = 1 }))
 	blocked := told("", refusedBy("minute", 42*time.Second, 3))
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
-	resend.story.Related = []store.Send{first.story.Send, blocked.story.Send, resend.story.Send}
+	resend.story.Related = []store.Row{first.story.Send, blocked.story.Send, resend.story.Send}
 	taken := func(d time.Duration) change {
-		return func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
+		return func(s *store.Row, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
 	}
 	return []situation{
 		resend, told("clocks that disagree", sentAs(store.Sent, "250", taken(time.Hour))),
@@ -317,13 +324,13 @@ var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Del
 // Every pair of a status and a code's state says something in both languages, also those that should not happen.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	ends := map[verification.State]change{
-		verification.Pending: func(*store.Send, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
+		verification.Pending: func(*store.Row, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
 		verification.Expired: expired, verification.MaxAttemptsReached: locked,
 	}
 	for _, status := range statuses {
 		for state, end := range ends {
 			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "suppressed", "paused", "new"} {
-				s := told("", sentAs(status, "", end, func(s *store.Send, _ *store.Verification) { s.Reason = reason }))
+				s := told("", sentAs(status, "", end, func(s *store.Row, _ *store.Verification) { s.Reason = reason }))
 				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}

@@ -7,7 +7,7 @@ import (
 
 // JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else requests
 // for recipients with a similar spelling.
-func JudgeWithoutRows(unserved string, near []store.Send, w texts.Words) *Verdict {
+func JudgeWithoutRows(unserved string, near []store.Row, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
 			Answer: answer{W: w, Text: w.Tell("answer.norows.unserved")}}

@@ -5,6 +5,7 @@ package frame
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -39,14 +40,15 @@ func Options[T ~string](w texts.Words, field, names string, chosen T, values ...
 
 // Layout has the console's templates and the files that they load, all embedded.
 type Layout struct {
+	status    func(context.Context) Status
 	logger    *slog.Logger
 	templates map[string]*template.Template
 	files     map[string]*web.File
 }
 
 // New parses the embedded templates. It panics if they are wrong.
-func New(logger *slog.Logger) *Layout {
-	l := &Layout{logger: logger, templates: map[string]*template.Template{}, files: map[string]*web.File{}}
+func New(logger *slog.Logger, status func(context.Context) Status) *Layout {
+	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{}, files: map[string]*web.File{}}
 	for _, name := range []string{"admin.css", "console.js"} {
 		body := must(web.FS.ReadFile("admin/" + name))
 		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)
@@ -80,6 +82,9 @@ func (l *Layout) filePath(name string) string {
 
 // Show renders a page completely and then sends it, so that no half page is shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
+	if p, ok := view.(interface{ line() *Line }); ok && p.line() != nil {
+		p.line().fill(l.status(c.Request().Context()))
+	}
 	var b bytes.Buffer
 	if err := l.templates[name].Execute(&b, view); err != nil {
 		return fmt.Errorf("page %s: %w", name, err)

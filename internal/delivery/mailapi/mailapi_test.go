@@ -246,7 +246,7 @@ func TestParseURL(t *testing.T) {
 	}
 	const secret = "s3cr3t"
 	for reason, texts := range map[string][]string{
-		"scheme":            {"http://x", "postmark://:x@y"},
+		"scheme":            {"http://x", "unknown://:x@y"},
 		"malformed":         {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
 		"must be resend":    {"resend://api.resend.com", "resend://" + secret + "@api.resend.com", "resend://a:" + secret + "@api.resend.com"},
 		"must be ses":       {"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1", "ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h"},

@@ -33,6 +33,19 @@ type request struct {
 	more string
 }
 
+// asBrowser is a page of the app, wherever its person is.
+func asBrowser(ip string) func(*http.Request) {
+	return func(r *http.Request) {
+		apptest.As(apptest.PublicKey)(r)
+		r.Header.Set("X-Forwarded-For", ip)
+	}
+}
+
+func browserChecks(s *apptest.Stack, ip, id, code string) apptest.Answer {
+	s.Helper()
+	return s.Post("/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code), asBrowser(ip))
+}
+
 func newSiege(t *testing.T, networks int) *siege {
 	t.Helper()
 	v := &siege{carrier: apptest.NewCarrier(t), networks: networks, known: map[string]request{}}

@@ -123,8 +123,14 @@ func TestMailServerAway(t *testing.T) {
 		s.Ask(0, "d"+time.Now().Format("150405.000")+"@example.com", apptest.Patiently)
 		return up("1", away.Addr()) == "0" && up("2", good.Addr()) == "1"
 	})
-	if all := s.Replicas[0].FailingServers(); len(all) != 1 || all[0].Server != away.Addr() || !strings.Contains(all[0].Why, "refused") {
-		t.Errorf("the console hears %+v", all)
+	var failing []string
+	for _, p := range s.Replicas[0].Status(t.Context()).Parts {
+		if !p.Up && !p.Since.IsZero() {
+			failing = append(failing, p.Kind+" "+p.Name+" "+p.Why)
+		}
+	}
+	if len(failing) != 1 || !strings.HasPrefix(failing[0], "mail "+away.Addr()+" ") || !strings.Contains(failing[0], "refused") {
+		t.Errorf("the console hears %q", failing)
 	}
 	if !s.Logged(`"msg":"mail server suspended after failures","server":"` + away.Addr() + `"`) {
 		t.Error("the log does not name the server")

@@ -1,29 +1,34 @@
-// Package pagetest stands in for everything behind the page: the use cases, with a real limiter and no mail, on a clock
-// that is moved by hand. The browser tests and tools/screenshots bring the page into each of its states with it.
+// Package pagetest brings the page and the widget into each of their states: over the real use cases, with database and limiter in memory, on a
+// clock that is moved by hand, and with messages that end when and as a test says. The browser tests and tools/screenshots use it.
 package pagetest
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"sendcode/internal/api"
+	"sendcode/internal/app/core"
 	"sendcode/internal/code"
-	"sendcode/internal/fault"
+	"sendcode/internal/delivery"
+	"sendcode/internal/keys"
+	"sendcode/internal/message"
+	"sendcode/internal/outbox"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
-	"sendcode/internal/texts"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
+	"sendcode/templates"
 )
 
-// Code is the one that every verification has here; Letters where codes are made of letters, LongCode while an app is over its
+// Code is how a test types the right code of every verification; Letters where codes are made of letters, LongCode while an app is over its
 // bound on failed checks.
 const (
 	Code     = "482913"
@@ -37,54 +42,43 @@ var (
 	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
-const (
-	minLife     = 2 * time.Minute
-	maxAttempts = 5
-)
-
-// Codes keeps verifications in memory. Sends stay queued until Settle, unless Immediately says what becomes of them.
+// Codes are the use cases, with names that a test knows for what differs each time: codes, IDs, tokens and proofs. Sends stay in flight until
+// Settle, unless Immediately says what becomes of them.
 type Codes struct {
-	api.Codes // nil: what no browser asks for
-
-	Rules       []quota.Rule
+	*verificationtest.Process
 	Immediately store.Status
-	Life        time.Duration // of a code
-	Proof       string        // what a right code is answered with
-	Countries   []string      // that text messages go to, sorted; nil: there are no text messages
+	Proof       string // of approvals; empty: as it is
 
-	now     func() time.Time
-	limiter *quota.Memory
+	db    *sqlitetest.DB
+	began time.Time
+	texts *message.Texts
+	held  sync.RWMutex // a Send waits for it
 
-	held sync.RWMutex // a Send waits for it
-
-	mu     sync.Mutex
-	shape  code.Shape // of the codes that are sent now
-	down   bool
-	locked bool
-	paused recipient.Channel
-	barred map[string]time.Time // by address: until when its carrier takes nothing for it
-	sends  int
-	checks int
-	asks   []verification.Ask
-	byID   map[string]*kept
-	byKey  map[string]*kept // by Idempotency-Key of an admitted send
-	newest *kept
+	mu      sync.Mutex
+	offered policy.Set
+	life    time.Duration
+	shape   code.Shape // of the codes that are sent now
+	locked  bool
+	sends   int
+	checks  int
+	asks    []verification.Ask
+	names   []string     // of verifications: the nth is the ID of "verification-n"
+	right   []string     // their codes
+	newest  *store.Work  // nil: nothing was sent
+	ended   bool         // the newest send has
+	fate    store.Status // of messages now
+	hold    time.Duration
 }
 
-type kept struct {
-	view     verification.View
-	to       recipient.Recipient
-	attempts int
-	taken    string
-	own      []quota.Event // its sends, and those of the verification that it replaces
-}
-
-func (c *Codes) redact(d quota.Decision, by verification.Caller, k *kept) quota.Decision {
-	if k == nil {
-		return verification.RedactQuota(d, by, "", verification.Sends{})
+// parsed are the templates, which all worlds share.
+var parsed = sync.OnceValues(func() (*message.Renderer, *message.Texts) {
+	mails, err := message.New(templates.FS)
+	texts, errTexts := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	if err := errors.Join(err, errTexts); err != nil {
+		panic(err)
 	}
-	return verification.RedactQuota(d, by, c.seen(k).State, verification.Sends{Own: k.own})
-}
+	return mails, texts
+})
 
 // DefaultRules is the default policy.
 func DefaultRules() []quota.Rule {
@@ -95,10 +89,72 @@ func DefaultRules() []quota.Rule {
 	}
 }
 
-// newCodes returns a fake without verifications, under these rules and on this clock.
-func newCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, Life: 10 * time.Minute, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, byKey: map[string]*kept{},
-		barred: map[string]time.Time{}, shape: ofDigits}
+// newCodes returns use cases without verifications, under these rules and on this clock.
+func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger *slog.Logger) (*Codes, error) {
+	db, err := sqlitetest.New(now)
+	if err != nil {
+		return nil, err
+	}
+	c := &Codes{db: db, began: now(), life: 10 * time.Minute, shape: ofDigits}
+	c.offered = policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{}}
+	names := []string{policy.DefaultPurpose, "gift", "confirm"}
+	for _, name := range names {
+		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names, Policy: quota.Policy{Name: "default", Rules: rules}}
+	}
+	mails, texts := parsed()
+	c.texts = texts
+	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(), Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
+		core.Parts{
+			DB: database{db, c}, Limiter: quota.NewMemory(now, "process"), Mails: mails, Sender: provider{c}, Texts: texts, Carrier: carrier{c},
+			Logger: logger, Now: now, Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
+		})
+	c.Texts = nil
+	return c, nil
+}
+
+// inForce returns the policies as the test has changed them.
+func (c *Codes) inForce() policy.Set {
+	set := c.offered
+	set.Purposes = map[string]policy.Purpose{}
+	for name, p := range c.offered.Purposes {
+		p.TTL, p.CodeLength, p.Alphabet = c.life, c.shape.Length, c.shape.Alphabet
+		if name == "confirm" {
+			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewTitles(confirmTitles)
+		}
+		set.Purposes[name] = p
+	}
+	return set
+}
+
+func (c *Codes) change(set func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set()
+	c.Change(c.inForce())
+}
+
+// Live sets how long later codes live.
+func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
+
+// shapeAs sets what later codes look like.
+func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
+
+// Pause pauses a channel; "" ends that.
+func (c *Codes) Pause(ch recipient.Channel) {
+	c.change(func() {
+		if c.offered.Pauses = nil; ch != "" {
+			c.offered.Pauses = []policy.Pause{{Channel: ch}}
+		}
+	})
+}
+
+// SetCountries sets the countries that text messages go to, in alphabetical order; without any the channel is off.
+func (c *Codes) SetCountries(countries ...string) {
+	c.change(func() {
+		if c.Texts, c.offered.Numbers.Countries = nil, countries; len(countries) > 0 {
+			c.Texts = c.texts
+		}
+	})
 }
 
 // BlockSends blocks every Send until letGo is called.
@@ -107,30 +163,25 @@ func (c *Codes) BlockSends() (letGo func()) {
 	return c.held.Unlock
 }
 
-func (c *Codes) change(set func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set()
+// Erase deletes every verification, as expiry does. The limiter keeps its counts.
+func (c *Codes) Erase() {
+	if err := c.db.SetBack(c.began); err != nil {
+		panic(err)
+	}
 }
 
-// Erase deletes every verification, as expiry does. The limiter keeps its counts.
-func (c *Codes) Erase() { c.change(func() { clear(c.byID) }) }
-
-// SetDown sets whether the database is unreachable: Send, Get and Check then fail with fault.Unavailable and change nothing.
-func (c *Codes) SetDown(down bool) { c.change(func() { c.down = down }) }
+// SetDown sets whether the database is unreachable.
+func (c *Codes) SetDown(down bool) {
+	c.db.SetFault(nil)
+	if down {
+		c.db.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
+	}
+}
 
 // LockOut makes later sends and checks fail because of too many wrong codes.
 func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 
-// lockedOut returns the error of a send or a check after LockOut, else nil.
-func (c *Codes) lockedOut(send bool) error {
-	if !c.locked {
-		return nil
-	}
-	return &verification.TooManyChecksError{RetryAfter: 23 * time.Hour, Send: send}
-}
-
-// Sends counts the admitted ones, Checks the counted tries.
+// Sends counts the admitted ones.
 func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 
 // Checks counts the tries.
@@ -140,28 +191,160 @@ func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks
 func (c *Codes) Asks() []verification.Ask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]verification.Ask(nil), c.asks...)
+	return slices.Clone(c.asks)
 }
 
-// Settle gives the newest send an outcome. A failed one is refunded.
-func (c *Codes) Settle(status store.Status) { c.change(func() { c.settle(c.newest, status) }) }
+// Wait is how long the next mail to an address has to wait now.
+func (c *Codes) Wait(address string) (time.Duration, error) {
+	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret}, string(recipient.Email), address, "")
+	return a.Quota.RetryAfter(), err
+}
 
-func (c *Codes) settle(k *kept, status store.Status) {
-	k.view.Send.Status = status
-	if status == store.Queued || status == store.Sending {
-		return
+// Settle gives the newest send an outcome, once; a text message may also have a receipt, Delivered or Undelivered.
+func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
+
+// FailByCarrier has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
+func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
+
+// settle ends the newest send, unless the status is one in flight, and returns it.
+func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
+	receipt := status == store.Delivered || status == store.Undelivered
+	c.mu.Lock()
+	work, ended := *c.newest, c.ended
+	if ended && !receipt && status != c.fate {
+		panic("a send that ended as " + string(c.fate) + " can't become " + string(status))
 	}
-	k.view.Send.FinishedAt = c.now()
-	if status == store.Failed {
-		for _, bucket := range c.bucketsOf(k.to, verification.Caller{}) {
-			_ = c.limiter.Refund(context.Background(), k.taken, bucket)
+	c.fate, c.hold, c.ended = status, hold, !status.InFlight()
+	c.mu.Unlock()
+	if status.InFlight() {
+		work.Send.Status = status
+		return work.Send
+	}
+	if !ended {
+		work.Send = c.Outbox.Deliver(context.Background(), work, time.Minute)
+	}
+	if receipt {
+		if changed, err := c.db.RecordReceipt(context.Background(), work.Send.ID, status); err != nil || !changed {
+			panic(fmt.Sprint("no receipt of such a message: ", err))
 		}
-		k.own = slices.DeleteFunc(k.own, func(e quota.Event) bool { return e.ID == k.taken })
+		work.Send.Status = status
 	}
+	return work.Send
 }
 
-func (c *Codes) bucketsOf(to recipient.Recipient, caller verification.Caller) map[quota.Scope]string {
-	return map[quota.Scope]string{quota.Recipient: "to:" + to.Address(), quota.IP: "ip:" + caller.IP.String()}
+// byHand is the outbox, which keeps each send until its outcome is known.
+type byHand struct {
+	verification.Outbox
+	codes *Codes
+}
+
+// Deliver implements verification.Outbox.
+func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.Send {
+	c := o.codes
+	right, err := c.Vault.DeriveCode(w.Verification)
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	if c.newest, c.ended = &w, false; !slices.Contains(c.names, w.Verification.ID) {
+		c.names, c.right = append(c.names, w.Verification.ID), append(c.right, right)
+	}
+	status := c.Immediately
+	c.mu.Unlock()
+	if status == "" {
+		status = store.Queued
+	}
+	return c.settle(status, 0)
+}
+
+// outcome is what a server answers to a message now.
+func (c *Codes) outcome() (delivery.Receipt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	receipt := delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}
+	switch c.fate {
+	case store.Failed:
+		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
+	case store.Unknown:
+		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
+	}
+	return receipt, nil
+}
+
+// provider takes mails, carrier text messages.
+type (
+	provider struct{ *Codes }
+	carrier  struct{ *Codes }
+)
+
+// Send implements outbox.Sender.
+func (p provider) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
+	return p.outcome()
+}
+
+// Send implements outbox.Carrier.
+func (p carrier) Send(context.Context, sms.Message) (sms.Receipt, error) {
+	r, err := p.outcome()
+	return sms.Receipt{Provider: r.Provider, Code: r.Code}, err
+}
+
+// database is the one in memory, which says that everybody is locked out, if they are, and counts checks.
+type database struct {
+	core.Database
+	codes *Codes
+}
+
+func (d database) lockedOut() (out store.Lockout) {
+	d.codes.mu.Lock()
+	defer d.codes.mu.Unlock()
+	if d.codes.locked {
+		out.Wait = 23 * time.Hour
+	}
+	return out
+}
+
+// Begin implements verification.Store.
+func (d database) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	if out := d.lockedOut(); out.Wait > 0 {
+		return store.Begun{Lockout: out}, nil
+	}
+	return d.Database.Begin(ctx, in)
+}
+
+// LockedOut implements verification.Store.
+func (d database) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
+	return d.lockedOut(), nil
+}
+
+// Check implements verification.Store.
+func (d database) Check(ctx context.Context, r store.CheckRequest) (checked store.Checked, err error) {
+	if out := d.lockedOut(); out.Wait > 0 {
+		v, _, now, err := d.Verification(ctx, r.ID)
+		return store.Checked{Verification: v, Now: now, Lockout: out}, err
+	}
+	if checked, err = d.Database.Check(ctx, r); checked.Counted {
+		d.codes.mu.Lock()
+		defer d.codes.mu.Unlock()
+		d.codes.checks++
+	}
+	return checked, err
+}
+
+// named returns the name of a verification that has this ID, realID the reverse; what has none stays as it is.
+func (c *Codes) named(id string) string {
+	if n := slices.Index(c.names, id); n >= 0 {
+		return fmt.Sprintf("verification-%d", n+1)
+	}
+	return id
+}
+
+func (c *Codes) realID(name string) string {
+	for n, id := range c.names {
+		if name == fmt.Sprintf("verification-%d", n+1) {
+			return id
+		}
+	}
+	return name
 }
 
 // Send implements page.codes.
@@ -169,151 +352,55 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	c.held.RLock()
 	defer c.held.RUnlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.asks = append(c.asks, ask)
-	if c.down {
-		return verification.Answer{}, fault.Unavailable
+	ask.Resend = c.realID(ask.Resend)
+	c.mu.Unlock()
+	a, err := c.Process.Send(ctx, ask)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.Admitted && !a.Replayed {
+		c.sends++
 	}
-	if k := c.byKey[ask.Key]; k != nil {
-		d, err := c.peek(ctx, k.to, ask.Caller)
-		return verification.Answer{Admitted: true, Replayed: true, View: c.seen(k), Quota: c.redact(d, ask.Caller, k)}, err
-	}
-	old, ok := c.byID[ask.Resend]
-	if ask.Resend != "" && !ok {
-		return verification.Answer{}, fault.NotFound
-	}
-	if ok && ask.To == "" {
-		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
-	}
-	to, err := c.parse(ask.Channel, ask.To, ask.Country)
-	if err != nil {
-		return verification.Answer{}, err
-	}
-	if ok && !old.to.Equal(to) {
-		return verification.Answer{}, fault.Invalid("to", "mismatch", "")
-	}
-	if c.barred[to.Address()].After(c.now()) {
-		d, err := c.peek(ctx, to, ask.Caller)
-		return c.refused(d, ask.Caller, old, to), err
-	}
-	if err := c.lockedOut(true); err != nil {
-		return verification.Answer{}, err
-	}
-	id := sendID(c.now(), len(c.asks))
-	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
-	if err != nil {
-		return verification.Answer{}, err
-	}
-	if !d.Admitted {
-		return c.refused(d, ask.Caller, old, to), nil
-	}
-	c.sends++
-	k := c.opened(old, to, ask)
-	k.own = append(k.own, quota.Event{ID: id, At: d.At})
-	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
-	if ask.Key != "" {
-		c.byKey[ask.Key] = k
-	}
-	if c.Immediately != "" {
-		c.settle(k, c.Immediately)
-	}
-	return verification.Answer{Admitted: true, View: c.seen(k), Quota: c.redact(d, ask.Caller, k)}, nil
-}
-
-func (c *Codes) refused(d quota.Decision, by verification.Caller, old *kept, to recipient.Recipient) verification.Answer {
-	return verification.Answer{Quota: c.redact(d, by, old), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
-}
-
-// sendID makes a UUIDv7 from the time and n.
-func sendID(now time.Time, n int) string {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|0x7000)
-	id[8], id[15] = 0x80, byte(n)
-	return id.String()
-}
-
-func (c *Codes) opened(old *kept, to recipient.Recipient, ask verification.Ask) *kept {
-	if old == nil || c.seen(old).State != verification.Pending || old.view.ExpiresAt.Sub(c.now()) < minLife {
-		now := c.now()
-		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
-		var own []quota.Event
-		if old != nil {
-			own = slices.Clone(old.own)
-		}
-		old = &kept{to: to, own: own, view: verification.View{
-			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(c.Life), Code: c.shape,
-			Purpose: cmp.Or(ask.Purpose, "default"),
-		}}
-		if ask.Purpose == "confirm" {
-			old.view.Code, old.view.PurposeTitle = ofLetters, confirmTitle(texts.ForPage(cmp.Or(ask.Locale, ask.Languages)).Lang())
-		}
-		c.byID[id] = old
-	}
-	c.newest = old
-	return old
-}
-
-func (c *Codes) seen(k *kept) verification.View {
-	v := k.view
-	v.Now, v.AttemptsRemaining = c.now(), max(0, maxAttempts-k.attempts)
-	v.Send.Final = v.Send.Status != store.Queued && v.Send.Status != store.Sending
-	switch {
-	case v.State != verification.Pending:
-	case k.attempts >= maxAttempts:
-		v.State = verification.MaxAttemptsReached
-	case !v.Now.Before(v.ExpiresAt):
-		v.State = verification.Expired
-	}
-	return v
+	a.View.ID = c.named(a.View.ID)
+	return a, err
 }
 
 // Get implements page.codes.
 func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.down {
-		return verification.Answer{}, fault.Unavailable
-	}
-	k, ok := c.byID[id]
-	if !ok {
-		return verification.Answer{}, fault.NotFound
-	}
-	d, err := c.peek(ctx, k.to, caller)
-	return verification.Answer{View: c.seen(k), Quota: c.redact(d, caller, k)}, err
+	real := c.realID(id)
+	c.mu.Unlock()
+	a, err := c.Process.Get(ctx, caller, real)
+	a.View.ID = id
+	return a, err
 }
 
 // Check implements page.codes.
-func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.CheckResult, error) {
+func (c *Codes) Check(ctx context.Context, caller verification.Caller, id, typed string) (verification.CheckResult, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.down {
-		return verification.CheckResult{}, fault.Unavailable
+	real := c.realID(id)
+	if n := slices.Index(c.names, real); n >= 0 {
+		typed = meant(typed, c.right[n])
 	}
-	k, ok := c.byID[id]
-	if !ok {
-		return verification.CheckResult{}, fault.NotFound
+	c.mu.Unlock()
+	result, err := c.Process.Check(ctx, caller, real, typed)
+	if result.ID = id; result.Valid {
+		if result.Known = fmt.Sprint("token-", c.Checks()); c.Proof != "" {
+			result.Proof = c.Proof
+		}
 	}
-	if c.seen(k).State != verification.Pending {
-		return verification.CheckResult{View: c.seen(k)}, nil
-	}
-	read, err := k.view.Code.Find(typed)
-	if err != nil {
-		return verification.CheckResult{}, err
-	}
-	if err := c.lockedOut(false); err != nil {
-		return verification.CheckResult{}, err
-	}
-	c.checks++
-	k.attempts++
-	if read == Code || read == Letters || read == LongCode {
-		k.view.State = verification.Approved
-		return verification.CheckResult{View: c.seen(k), Valid: true, Proof: c.Proof, Known: fmt.Sprint("token-", c.checks)}, nil
-	}
-	return verification.CheckResult{View: c.seen(k)}, nil
+	return result, err
 }
 
-// SendsOverloaded implements api.Codes: there is always room.
-func (c *Codes) SendsOverloaded() error { return nil }
-
-// ChecksOverloaded implements api.Codes: there is always room.
-func (c *Codes) ChecksOverloaded() error { return nil }
+// meant returns the right code if that is what the text means by Code, Letters or LongCode, else the text.
+func meant(typed, right string) string {
+	for _, as := range []struct {
+		name string
+		code.Shape
+	}{{Code, ofDigits}, {LongCode, ofEight}, {Letters, ofLetters}} {
+		if read, err := as.Find(typed); err == nil && read == as.name && len(right) == as.Length {
+			return right
+		}
+	}
+	return typed
+}

@@ -122,7 +122,7 @@ func (v *Visitor) request(method, query string, form url.Values) (string, error)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests} // that have one of the page's cards
+	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnprocessableEntity} // that have one of the page's cards
 	if err == nil && !slices.Contains(cards, answer.StatusCode) {
 		err = fmt.Errorf("status %d", answer.StatusCode)
 	}

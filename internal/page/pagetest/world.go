@@ -63,9 +63,11 @@ func NewWorld(rules ...quota.Rule) *World {
 		panic(err)
 	}
 	w := &World{clock: &clock{at: time.Now().UTC()}, Log: &servertest.Text{}}
-	w.Codes = newCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	w.Logger = logger
+	if w.Codes, err = newCodes(w.clock.now, rules, ring, logger); err != nil {
+		panic(err)
+	}
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	w.Visitor = NewVisitorOf(e)
 	page.RegisterStatic(e)
@@ -113,12 +115,12 @@ type references struct{}
 
 func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
 
-// confirmTitle is the title of the purpose confirm.
-func confirmTitle(lang string) string {
-	return map[string]string{
-		"en": "to confirm your address", "zh-Hans": "用于确认您的地址", "es": "para confirmar tu dirección", "ar": "لتأكيد عنوانك",
-	}[lang]
+// confirmTitles are the titles of the purpose confirm.
+var confirmTitles = map[string]string{
+	"en": "to confirm your address", "zh-Hans": "用于确认您的地址", "es": "para confirmar tu dirección", "ar": "لتأكيد عنوانك",
 }
+
+func confirmTitle(lang string) string { return confirmTitles[lang] }
 
 func subject(lang string) string {
 	if lang == "en" {
@@ -129,9 +131,7 @@ func subject(lang string) string {
 
 // SendLetters makes later codes consist of letters, as after a change of the configuration.
 func (w *World) SendLetters() {
-	w.Codes.mu.Lock()
-	w.Codes.shape = ofLetters
-	w.Codes.mu.Unlock()
+	w.Codes.shapeAs(ofLetters)
 	letters := theShop
 	letters.Purposes = []page.Purpose{{Name: "default", Code: ofLetters, Subject: subject}}
 	w.page.Configure(letters)
@@ -140,9 +140,7 @@ func (w *World) SendLetters() {
 // SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed checks. The page still expects
 // six.
 func (w *World) SendLongCodes() {
-	w.Codes.mu.Lock()
-	defer w.Codes.mu.Unlock()
-	w.Codes.shape = ofEight
+	w.Codes.shapeAs(ofEight)
 }
 
 // Exhaust refuses all further requests to the page and the API, as if their network had made too many.
@@ -160,7 +158,10 @@ func (w *World) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends the server.
-func (w *World) Close() { w.server.Close() }
+func (w *World) Close() {
+	w.server.Close()
+	_ = w.Codes.db.Close()
+}
 
 // Advance moves the server's clock forward by d.
 func (w *World) Advance(d time.Duration) {

@@ -198,9 +198,8 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 // newSend returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
-	s.VerificationID, s.Number, s.Suppression, s.Count = v.ID, number, suppression, 1
+	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
 	s.TakenAt, s.LoggedAt, s.Observed = takenAt(in, now), now, slices.Clone(s.Observed)
-	s.BlockedBy, s.RetryAfter, s.Recipients = "", 0, 0
 	return asFirstWritten(s, in.Lease)
 }
 

@@ -155,20 +155,20 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 	if story.Verification != nil {
 		v = *story.Verification
 	}
-	return gate.AnswerRepeated(in, story.Send, v)
+	return gate.AnswerRepeated(in, story.Send.Send, v)
 }
 
 // maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
 // Refused implements sqldb.Native.
-func (p *DB) Refused(ctx context.Context, refusals []store.Send) error {
+func (p *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil
 	}
 	return p.Write(ctx, func(q sqldb.Tx) error {
-		var list []*store.Send
+		var list []*store.Row
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)
 			list = append(list, &rows[i])

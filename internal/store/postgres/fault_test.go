@@ -58,7 +58,7 @@ func TestPostgresLostConnections(t *testing.T) {
 			if c.ok {
 				storetest.OK(t, err)
 				storetest.Equal(t, "admitted", begun.Admitted, true)
-				storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+				storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
 			} else {
 				storetest.Is(t, err, fault.Unavailable)
 				storetest.Is(t, err, fault.Uncertain)
@@ -103,7 +103,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1)
 			return err
 		},
-		"then Refused": func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
+		"then Refused": func() error { return f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut

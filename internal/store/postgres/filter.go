@@ -153,5 +153,5 @@ func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	f.addKindsUnindexed(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
-		sqldb.SendColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
+		sqldb.RowColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
 }

@@ -103,7 +103,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 			storetest.Equal(t, "sends", begun.Verification.Sends, 2)
 		}
 		storetest.Equal(t, change, begun.Verification.ID, want)
-		storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+		storetest.Equal(t, "row", f.Row(t, in.Send.ID), storetest.RowOf(begun.Send))
 	}
 }
 

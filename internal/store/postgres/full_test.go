@@ -2,53 +2,13 @@ package postgres
 
 import (
 	"context"
-	"net/url"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/servertest"
 	"sendcode/internal/store/storetest"
 )
-
-// newDatabaseIn is newDatabase whose tables are in a tablespace.
-func newDatabaseIn(t *testing.T, server *servertest.PostgresServer, admin *pgx.Conn, space string) string {
-	t.Helper()
-	address := server.NewDatabase(t)
-	u := storetest.Must(url.Parse(address))(t)
-	storetest.Must(admin.Exec(t.Context(), `ALTER DATABASE `+u.Path[1:]+` SET default_tablespace = `+space))(t)
-	storetest.OK(t, Migrate(t.Context(), address, ""))
-	return address
-}
-
-// A tablespace without room fails at a statement; an error of the COMMIT itself is as certain.
-func TestPostgresDiskIsFull(t *testing.T) {
-	servertest.OnSmallDisk(t, 24<<20, func(disk *servertest.Disk) { fillUnderPostgres(t, disk) })
-}
-
-func fillUnderPostgres(t *testing.T, disk *servertest.Disk) {
-	server := servertest.Postgres(t)
-	space := filepath.Join(disk.Dir, "space")
-	storetest.OK(t, server.GiveTo(space))
-	admin := connect(t, server.AdminURL())
-	storetest.Must(admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`))(t)
-	storetest.Must(admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`))(t)
-	db := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
-	f := storetest.NewFixture(db)
-	f.Admit(t, f.Intent(1))
-	storetest.OK(t, f.Ping(t.Context()))
-
-	storetest.OK(t, disk.Fill())
-	storetest.Must(db.pool.Exec(t.Context(), `UPDATE leases SET until = now() WHERE name = 'room'`))(t) // a minute later
-	storetest.IsFull(t, f.Ping(t.Context()))
-	taken := storetest.FillWithSends(t, f, 2, 2000)
-	storetest.IsFull(t, f.Ping(t.Context()))
-	storetest.OK(t, disk.MakeRoom())
-	storetest.WritableWithRows(t, f, 1+taken)
-	f.Admit(t, f.Intent(5000))
-}
 
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {

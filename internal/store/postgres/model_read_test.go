@@ -85,9 +85,9 @@ func (m *model) readFiltered() {
 	for range m.number("conditions", 0, 3) {
 		conditions[m.number("condition", 0, len(conditions)-1)]()
 	}
-	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.Send)
+	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.Row)
 	all := m.all()
-	want := slices.DeleteFunc(all, func(s store.Send) bool { return !filter.Matches(s) })
+	want := slices.DeleteFunc(all, func(s store.Row) bool { return !filter.Matches(s) })
 	if n := len(want) - filter.Limit; n > 0 && filter.After != nil {
 		want = want[n:]
 	} else {
@@ -106,6 +106,6 @@ func (m *model) invariant(*rapid.T) {
 	m.all()
 }
 
-func (m *model) all() []store.Send {
-	return m.same("sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Send)
+func (m *model) all() []store.Row {
+	return m.same("sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Row)
 }

@@ -323,9 +323,9 @@ func (m *model) forget(*rapid.T) {
 }
 
 func (m *model) refused(*rapid.T) {
-	var rows []store.Send
+	var rows []store.Row
 	for range m.number("rows", 1, 3) {
-		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Send) {
+		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Row) {
 			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis", storetest.Epoch
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})

@@ -83,7 +83,7 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL(t columns.Table[store.Send], by store.Use) string {
+func eraseRowsSQL[T any](t columns.Table[T], by store.Use) string {
 	return `
 UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }

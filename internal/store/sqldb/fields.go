@@ -8,8 +8,10 @@ import (
 // The tables, by Columns of the types in package store.
 var (
 	SendTable = columns.New("sends", "s", (*store.Send).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
+		"status": statusColumn})
+	rowTable = columns.New("sends", "s", (*store.Row).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
 		"status": statusColumn, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
-	RefusalTable      = SendTable.Refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
+	RefusalTable      = rowTable.Refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
 	suppressionTable    = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
@@ -38,15 +40,19 @@ const (
 // outcome is shown only after it.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists of the columns of sends s, of refusals s, which are read as sends, and of verifications v.
+// SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications v.
 var (
 	SendColumns         = SendTable.SelectList()
+	RowColumns          = rowTable.SelectList()
 	RefusalColumns      = RefusalTable.SelectList()
 	VerificationColumns = VerificationTable.SelectList()
 )
 
 // sendFields returns the destinations to scan SendColumns into.
 func sendFields(s *store.Send) []any { return SendTable.Destinations(s) }
+
+// rowFields returns the destinations to scan the columns of a row into.
+func rowFields(r *store.Row) []any { return rowTable.Destinations(r) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.Destinations(v) }

@@ -157,12 +157,12 @@ func (f SendFilter) ReadsFailures() bool {
 		f.Reference+f.Support == ""
 }
 
-// Source is a table whose rows are listed as sends.
+// Source is a table whose rows are listed.
 type Source struct{ Table, Columns string }
 
 // The two tables of a list.
 var (
-	Sends    = Source{"sends", SendColumns}
+	Sends    = Source{"sends", RowColumns}
 	Refusals = Source{"refusals", RefusalColumns}
 )
 
@@ -225,7 +225,7 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 		order = " ASC"
 		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns,
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", RowColumns,
 		d.pick(failuresFrom), c.Where(), order, f.Limit), c.Args
 }
 

@@ -116,7 +116,7 @@ func (n observedNative) Release(ctx context.Context, key [32]byte, id uuid.UUID,
 }
 
 // Refused implements Native.
-func (n observedNative) Refused(ctx context.Context, refusals []store.Send) error {
+func (n observedNative) Refused(ctx context.Context, refusals []store.Row) error {
 	defer n.since(time.Now(), "refused")
 	return n.Native.Refused(ctx, refusals)
 }

@@ -53,12 +53,12 @@ WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipi
 }
 
 // Sends returns rows, newest first, by LoggedAt and then ID.
-func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, error) {
+func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Row, error) {
 	if !filter.Matchable() {
 		return nil, nil
 	}
 	query, args := db.SendsQuery(SendFilter{filter})
-	rows, err := ReadAll(ctx, db, sendFields, query, args)
+	rows, err := ReadAll(ctx, db, rowFields, query, args)
 	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
@@ -66,11 +66,11 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, err
 }
 
 // SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
-func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error) {
+func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, sendFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
+	return ReadAll(ctx, db, rowFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
@@ -101,22 +101,22 @@ ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
 // Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
 // left out. It takes up to 5,000 hashes.
-func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error) {
+func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error) {
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, sendFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, rowFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
 // SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text is not a reference.
-func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Send, error) {
+func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, sendFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
+	rows, err := ReadAll(ctx, db, rowFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.Filter(rows), err
 }
@@ -127,11 +127,11 @@ func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = firstRow(q, withNow(&story.Now, sendFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
+	story.Send, err = firstRow(q, withNow(&story.Now, rowFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
-	if story.Suppressions, err = q.suppressions(store.SuppressionIDs(story.Send)); err != nil {
+	if story.Suppressions, err = q.suppressions(store.SuppressionIDs(story.Send.Send)); err != nil {
 		return story, err
 	}
 	if story.Send.StoppedByPause() {
@@ -165,8 +165,8 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 const SentOfSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
-func (q Tx) related(v store.Verification) ([]store.Send, error) {
-	return All(q, sendFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
+func (q Tx) related(v store.Verification) ([]store.Row, error) {
+	return All(q, rowFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
 UNION ALL `+Refusals.rows(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),

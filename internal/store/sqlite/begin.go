@@ -124,7 +124,7 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 }
 
 // Refused implements sqldb.Native.
-func (s *DB) Refused(ctx context.Context, refusals []store.Send) error {
+func (s *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {

@@ -89,7 +89,7 @@ func TestSQLiteSurvivesReopening(t *testing.T) {
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
 	begun := f.Admit(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 	f.Reopen(openSQLite(t, path, clock))
-	storetest.Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+	storetest.Equal(t, "row", f.Row(t, begun.Send.ID), storetest.RowOf(begun.Send))
 	f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
 	storetest.OK(t, f.Close())
 	f.Reopen(openSQLite(t, path, clock))

@@ -35,10 +35,10 @@ func beginWrites(t *testing.T, f *Fixture) {
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
 		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
-		DueAt: f.Now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
+		DueAt: f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
 	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.DatabaseClock})
-	Equal(t, "row", f.Row(t, s.ID), s)
+	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
 	Equal(t, "newest send", newest, s)

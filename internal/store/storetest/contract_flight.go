@@ -56,11 +56,11 @@ func finish(t *testing.T, f *Fixture) {
 		want := begun.Send
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
 		want.Took, want.DueAt, want.FinishedAt = 1500*time.Microsecond, time.Time{}, f.Now
-		Equal(t, "row", f.Row(t, begun.Send.ID), want)
+		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 		found := Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)
 		Equal(t, "found by its status", IDs(found), []uuid.UUID{begun.Send.ID})
 		f.MustFinish(t, o, false) // it ended before
-		Equal(t, "row", f.Row(t, begun.Send.ID), want)
+		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 	}
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: uuid.UUID{1}, Attempt: 1}, Status: store.Sent}, false)
 	f.Pass(time.Hour)
@@ -74,7 +74,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
 	want.Status, want.Reason, want.Provider, want.ProviderCode, want.DueAt = store.Queued, "greylisted", "mx", "451", f.Now.Add(5*time.Second)
-	Equal(t, "row", f.Row(t, held.ID), want)
+	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held})) // it waits: there is no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)

@@ -182,7 +182,7 @@ func forgets(t *testing.T, f *Fixture) {
 	forget(1)
 	forget(0)
 	Equal(t, "the old row", f.Row(t, old.Send.ID).Recipient, recipient.Hash{})
-	Equal(t, "the new row", f.Row(t, back.Send.ID), back.Send)
+	Equal(t, "the new row", f.Row(t, back.Send.ID), RowOf(back.Send))
 	Equal(t, "the old verification", f.Code(t, old.Verification.ID).Recipient, recipient.Hash{})
 	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24*time.Hour, store.DatabaseClock, time.Time{})
@@ -201,7 +201,7 @@ func forgets(t *testing.T, f *Fixture) {
 func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
-	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(2, nil)}))
+	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(2, nil)}))
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
@@ -246,7 +246,7 @@ func expires(t *testing.T, f *Fixture) {
 	refunded := f.Ended(t, f.Intent(3), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
 	f.Pass(time.Second)
 	r := f.Refusal(1, nil)
-	OK(t, f.Refused(t.Context(), []store.Send{r}))
+	OK(t, f.Refused(t.Context(), []store.Row{r}))
 	f.Pass(time.Second)
 	young := f.Ended(t, f.Intent(4), Sent).Send.ID
 

@@ -21,9 +21,9 @@ import (
 )
 
 // Refusal is one of recipient n.
-func (f *Fixture) Refusal(n int, change func(*store.Send)) store.Send {
-	s := f.Intent(n).Send
-	s.Status, s.BlockedBy, s.RetryAfter, s.Count = store.Refused, "minute", 40*time.Second, 1
+func (f *Fixture) Refusal(n int, change func(*store.Row)) store.Row {
+	s := store.Row{Send: f.Intent(n).Send, Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
+	s.Status = store.Refused
 	if change != nil {
 		change(&s)
 	}
@@ -31,23 +31,25 @@ func (f *Fixture) Refusal(n int, change func(*store.Send)) store.Send {
 }
 
 func refusalsAddUp(t *testing.T, f *Fixture) {
-	a := f.Refusal(1, func(s *store.Send) {
+	a := f.Refusal(1, func(s *store.Row) {
 		s.Clock, s.TakenAt, s.VerificationID = "redis", Epoch.Add(-time.Hour), "v-named"
 		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent // none of it belongs on a refusal
 	})
-	b := f.Refusal(2, func(s *store.Send) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
-	OK(t, f.Refused(t.Context(), []store.Send{b, a, a}))
+	b := f.Refusal(2, func(s *store.Row) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
+	OK(t, f.Refused(t.Context(), []store.Row{b, a, a}))
 	first := f.Now
 	f.Pass(time.Second)
 	a.RetryAfter, a.Count, a.BlockedBy, a.To = 30*time.Second+1, 5, "other", "changed"
-	OK(t, f.Refused(t.Context(), []store.Send{a}))
+	OK(t, f.Refused(t.Context(), []store.Row{a}))
 	OK(t, f.Refused(t.Context(), nil))
 
-	want := store.Send{
-		ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: a.Recipient,
-		To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24", Status: store.Refused,
-		TakenAt: Epoch.Add(-time.Hour), Clock: "redis", LoggedAt: first, FinishedAt: first, BlockedBy: "minute",
-		RetryAfter: 30 * time.Second, Count: 7,
+	want := store.Row{
+		Send: store.Send{
+			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: a.Recipient,
+			To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24", Status: store.Refused,
+			TakenAt: Epoch.Add(-time.Hour), Clock: "redis", LoggedAt: first, FinishedAt: first,
+		},
+		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 30 * time.Second, Count: 7},
 	}
 	Equal(t, "row", f.Row(t, a.ID), want)
 	row := f.Row(t, b.ID)
@@ -80,10 +82,15 @@ func codeStates(t *testing.T, f *Fixture) {
 		}
 		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
 	}
+	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a caller's code does not wait for its entry either
 	for n, state := range states {
 		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)}, {Request: fmt.Sprint("request", n)}} {
 			filter.From, filter.Limit = Epoch.Add(-time.Hour), 10
-			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), sends[n:n+1])
+			want := sends[n : n+1]
+			if filter.Outcome == store.CodeOfCaller {
+				want = []uuid.UUID{late, sends[n]}
+			}
+			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), want)
 		}
 	}
 	got, now := Must2(f.CodesOf(t.Context(), codes))(t)
@@ -91,7 +98,7 @@ func codeStates(t *testing.T, f *Fixture) {
 }
 
 func manyRefusals(t *testing.T, f *Fixture) {
-	rows := make([]store.Send, 250)
+	rows := make([]store.Row, 250)
 	for i := range rows {
 		rows[i] = f.Refusal(i, nil)
 	}
@@ -109,9 +116,9 @@ func manyRefusals(t *testing.T, f *Fixture) {
 
 func story(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), fault.NotFound)
-	say := func(n int, change func(*store.Send)) store.Send {
+	say := func(n int, change func(*store.Row)) store.Row {
 		r := f.Refusal(n, change)
-		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		OK(t, f.Refused(t.Context(), []store.Row{r}))
 		f.Pass(time.Second)
 		return f.Row(t, r.ID)
 	}
@@ -120,21 +127,21 @@ func story(t *testing.T, f *Fixture) {
 	v := first.Verification
 	atOnce := say(1, nil) // of its very instant
 	say(2, nil)           // another recipient
-	say(1, func(s *store.Send) { s.App = "other" })
-	say(1, func(s *store.Send) { s.Channel = recipient.SMS })
-	during := say(1, func(s *store.Send) { s.Purpose = "signup" })
+	say(1, func(s *store.Row) { s.App = "other" })
+	say(1, func(s *store.Row) { s.Channel = recipient.SMS })
+	during := say(1, func(s *store.Row) { s.Purpose = "signup" })
 	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = v.ID }))
 	f.Admit(t, f.Intent(1)) // another verification's
 	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
 	last := say(1, nil)
 	f.Pass(v.ExpiresAt.Sub(f.Now))
-	late := say(1, func(s *store.Send) { s.VerificationID = v.ID }) // after its life
+	late := say(1, func(s *store.Row) { s.VerificationID = v.ID }) // after its life
 
 	got := Must(f.Story(t.Context(), first.Send.ID))(t)
-	want := []store.Send{first.Send, atOnce, during, second.Send, last}
+	want := []store.Row{RowOf(first.Send), atOnce, during, RowOf(second.Send), last}
 	slices.SortFunc(want, store.ByLogged)
 	Equal(t, "related", got.Related, want)
-	Equal(t, "send", got.Send, first.Send)
+	Equal(t, "send", got.Send, RowOf(first.Send))
 	Equal(t, "verification", *got.Verification, second.Verification)
 	Equal(t, "clock", got.Now, f.Now)
 
@@ -163,7 +170,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
 	}
 	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
-	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) {
+	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) {
 		s.Reference, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
 	})}))
 	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)}))(t)
@@ -179,7 +186,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		in.Verification.Holder, in.Verification.KeyID, in.Verification.Sealed = text, text, nil
 	}, WithRules(Rule(1, time.Hour)))
 	begun := f.Admit(t, in)
-	Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+	Equal(t, "row", f.Row(t, in.Send.ID), RowOf(begun.Send))
 	Equal(t, "text", begun.Send.Reference, text)
 	Equal(t, "verification", f.Code(t, in.Verification.ID), begun.Verification)
 	again := in
@@ -201,7 +208,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 		"a batch":  func() error { _, err := f.Begin(t.Context(), f.Intent(1)); return err },
 		"an end":   func() error { _, err := f.Finish(t.Context(), Sent); return err },
 		"a write":  func() error { _, err := f.Cancel(t.Context(), "x"); return err },
-		"a list":   func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
+		"a list":   func() error { return f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}) },
 		"a read":   func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"a stream": func() error { return f.CountedSends(t.Context(), "", time.Hour, nil) },
 		"Ping":     func() error { return f.Ping(t.Context()) },
@@ -226,8 +233,8 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(3, at(second+1, 8)))
 	two := f.Admit(t, f.Intent(4, at(second+999, 7)))
 	f.Admit(t, f.Intent(5, at(second+1000, 7)))
-	refused := f.Refusal(6, func(s *store.Send) { s.ID = one.Send.ID; s.ID[5], s.ID[7] = s.ID[5]+9, 1 })
-	OK(t, f.Refused(t.Context(), []store.Send{refused}))
+	refused := f.Refusal(6, func(s *store.Row) { s.ID = one.Send.ID; s.ID[5], s.ID[7] = s.ID[5]+9, 1 })
+	OK(t, f.Refused(t.Context(), []store.Row{refused}))
 
 	text, want := store.SupportReference(one.Send.ID), []uuid.UUID{one.Send.ID, refused.ID, two.Send.ID}
 	rows := Must(f.SendsBySupportReference(t.Context(), text))(t)

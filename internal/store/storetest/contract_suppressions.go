@@ -48,7 +48,7 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	t.Helper()
 	begun := f.Admit(t, f.Intent(1, changes...))
 	Equal(t, "suppression met", begun.Send.Suppression, want)
-	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+	Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(begun.Send))
 	return begun.Send
 }
 

@@ -211,13 +211,16 @@ func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 }
 
 // All reads every row, page by page.
-func (f *Fixture) All(t *testing.T) []store.Send {
+func (f *Fixture) All(t *testing.T) []store.Row {
 	t.Helper()
 	return f.pages(t, store.Filter{Limit: store.MaxPage}, false)
 }
 
 // Row reads one send.
-func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
+// RowOf returns a send as lists have it.
+func RowOf(s store.Send) store.Row { return store.Row{Send: s, Refusal: store.Refusal{Count: 1}} }
+
+func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Row {
 	t.Helper()
 	story := Must(f.Story(t.Context(), id))(t)
 	return story.Send
@@ -286,7 +289,7 @@ func Equal[T any](t *testing.T, what string, got, want T) {
 }
 
 // IDs are those of the rows.
-func IDs(rows []store.Send) []uuid.UUID {
+func IDs(rows []store.Row) []uuid.UUID {
 	var list []uuid.UUID
 	for _, r := range rows {
 		list = append(list, r.ID)
@@ -354,7 +357,7 @@ func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sq
 }
 
 // pages reads the rows of a filter page by page, from the newest or, up, from the mark After on.
-func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.Send) {
+func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.Row) {
 	t.Helper()
 	for {
 		page := Must(f.Sends(t.Context(), filter))(t)
@@ -386,7 +389,7 @@ func (f *Fixture) Count(t *testing.T) int {
 }
 
 // SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and the requests of all.
-func SumRefusals(rows []store.Send) (own, shared, requests int) {
+func SumRefusals(rows []store.Row) (own, shared, requests int) {
 	for _, row := range rows {
 		if row.Recipients > 0 {
 			shared++

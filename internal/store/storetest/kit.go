@@ -76,11 +76,11 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	wrong.Network = Traces["network"]
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
-	refusal := f.Refusal(n, func(s *store.Send) {
+	refusal := f.Refusal(n, func(s *store.Row) {
 		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
-	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
 	h := recipient.Hash{15: byte(n)}
 	Must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,

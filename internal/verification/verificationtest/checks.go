@@ -137,6 +137,9 @@ func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("ch
 // CheckBound implements verification.Observer.
 func (o *Observed) CheckBound(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
 
+// JobRan implements jobs.Observer. The runs of jobs are not counted.
+func (o *Observed) JobRan(string, bool) {}
+
 // PrefixPaused implements jobs.Observer.
 func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }
 

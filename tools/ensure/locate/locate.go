@@ -59,12 +59,13 @@ var (
 	Node   = Part{"node", []string{"nodejs"}, "node", inPath("node", "nodejs")}
 	Python = Part{"python3", []string{"python3"}, "python", inPath("python3")}
 	Django = Part{"Django", []string{"python3-django"}, "python && pip3 install django", findDjango}
-	// Promtool tests the alert rules.
-	Promtool = Part{"promtool", []string{"prometheus"}, "prometheus", inPath("promtool")}
+	// Promtool tests the alert rules, and Prometheus runs the queries of the dashboard.
+	Promtool   = Part{"promtool", []string{"prometheus"}, "prometheus", inPath("promtool")}
+	Prometheus = Part{"prometheus", []string{"prometheus"}, "prometheus", inPath("prometheus")}
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Django, Promtool}
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Django, Promtool, Prometheus}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {

@@ -26,7 +26,7 @@ type DB struct {
 // bubble's t.
 func Open(t testing.TB, now func() time.Time) *DB {
 	t.Helper()
-	db, err := open(now)
+	db, err := New(now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// open opens a real SQLite with the same schema, statements and transactions as a file, but with one connection for writing and reading. So
+// New is Open for programs that are no test; they close it. It opens a real SQLite with the same schema, statements and transactions as a file, but with one connection for writing and reading. So
 // a read that is under way, as in CountedSends while yield runs, blocks every other call. It starts nothing that outlives Close.
-func open(now func() time.Time) (*DB, error) {
+func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/hooks"
+	"sendcode/internal/requestid"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+	"sendcode/quota/quotahttp"
+)
+
+// hookCodes are the use cases behind hooks. Implementation: verification.Service.
+type hookCodes interface {
+	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
+	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+}
+
+// authHooks serves /v1/hooks, where auth servers have their own codes sent.
+type authHooks struct {
+	hooks  map[string]hooks.Hook
+	codes  hookCodes
+	logger *slog.Logger
+	now    func() time.Time
+}
+
+// NewHooks returns the handlers for these hooks.
+func NewHooks(all []hooks.Hook, codes hookCodes, logger *slog.Logger) *authHooks {
+	h := &authHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
+	for _, hook := range all {
+		h.hooks[hook.Name] = hook
+	}
+	return h
+}
+
+// Register adds the route.
+func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
+
+// receive handles POST /v1/hooks/{name}. Whatever a person should read is answered with the status 200, since the servers repeat other
+// answers at once and then show none of them. A request that is not the server's, or not of its form, is a problem.
+func (h *authHooks) receive(c echo.Context) error {
+	hook, ok := h.hooks[c.Param("name")]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	body, err := readReport(c.Request(), hooks.MaxBody)
+	if err != nil {
+		return err
+	}
+	if !hook.Verify(c.Request().Header, body, h.now()) {
+		return &server.Problem{Kind: server.Unauthorized}
+	}
+	ctx := c.Request().Context()
+	requestid.Note(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
+	r, err := hook.Parse(body)
+	if err != nil {
+		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
+	}
+	if len(r.Messages) == 0 {
+		h.logger.InfoContext(ctx, "hook without a code: nothing was sent", "hook", hook.Name, "action", r.Action)
+		return c.JSON(http.StatusOK, hook.Done())
+	}
+	if p := h.send(ctx, hook, r); p != nil {
+		requestid.Note(ctx, slog.Int("refused", p.Kind.Status))
+		return c.JSON(http.StatusOK, hook.Refused(p.Kind.Status, p.Detail))
+	}
+	return c.JSON(http.StatusOK, hook.Done())
+}
+
+// send has all messages of a request sent, or none that is not under way yet. It returns the problem whose detail the person may read, or nil.
+func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
+	var sent []verification.Answer
+	var caller verification.Caller
+	for _, ask := range h.asks(ctx, hook, r) {
+		caller = ask.Caller
+		answer, err := h.sendOnce(ctx, ask)
+		if err == nil && answer.Admitted {
+			requestid.Note(ctx, slog.String("send", answer.View.Send.ID))
+			sent = append(sent, answer)
+			continue
+		}
+		for _, earlier := range sent { // the server forgets all codes of the request
+			if _, err := h.codes.Cancel(context.WithoutCancel(ctx), caller, earlier.View.ID); err != nil {
+				h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send", earlier.View.Send.ID, "error", err)
+			}
+		}
+		if err != nil {
+			server.LogFailure(ctx, h.logger, err)
+			return forPersons(server.ProblemOf(err))
+		}
+		return &server.Problem{Kind: server.QuotaExceeded,
+			Detail: "The next code can be sent in " + server.InWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
+	}
+	return nil
+}
+
+// asks returns the requests for codes that a hook's request makes: of a stranger, each with its own idempotency key. What a rule would refuse
+// now comes first, so that nothing is sent in vain.
+func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Ask) {
+	caller := verification.Caller{App: hook.App, Kind: verification.Secret, IP: r.IP, Stranger: true}
+	refused := map[string]int{}
+	for i, m := range r.Messages {
+		ask := verification.Ask{
+			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action], Code: m.Code, TTL: hook.TTL,
+			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i), // no header of a request may have a space in it
+		}
+		if all = append(all, ask); len(r.Messages) > 1 {
+			if now, err := h.codes.Quota(ctx, caller, ask.Channel, ask.To, ask.Purpose); err != nil || !now.Quota.Allowed() {
+				refused[ask.Key] = 1
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b verification.Ask) int { return refused[b.Key] - refused[a.Key] })
+	return all
+}
+
+const (
+	busyFor   = 3 * time.Second // less than the servers wait for an answer
+	busyEvery = 100 * time.Millisecond
+)
+
+// sendOnce asks for a code. If a repetition finds the first request under way, it waits for that one's answer.
+func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	for until := time.Now().Add(busyFor); ; {
+		answer, err := h.codes.Send(ctx, ask)
+		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(busyEvery):
+		}
+	}
+}
+
+// forPersons returns the problem with the detail that a person may read.
+func forPersons(p *server.Problem) *server.Problem {
+	if p.Kind.Slug == server.InvalidField.Slug {
+		return p
+	}
+	return &server.Problem{Kind: p.Kind, Detail: p.Kind.Say}
+}

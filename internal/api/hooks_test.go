@@ -1,0 +1,200 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/api"
+	"sendcode/internal/hooks"
+	"sendcode/internal/server"
+	"sendcode/internal/standardwebhooks"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verification/verificationtest"
+)
+
+var hookSecrets = [][]byte{[]byte("the secret that is in use now..."), []byte("the secret that comes after it..")}
+
+// supabase calls a hook as Supabase Auth does (internal/hooks/hookshttp of github.com/supabase/auth, read at 8983071).
+type supabase struct {
+	*vtest.Rig
+	e      *echo.Echo
+	hook   string
+	secret [][]byte // of which each request has a signature
+}
+
+func newSupabase(r *vtest.Rig, kind hooks.Server) *supabase {
+	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	e := server.New(server.Config{Logger: logger})
+	api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
+		Purposes: map[string]string{"email_change": "login"}}}, r.Svc, logger).Register(e)
+	return &supabase{r, e, "auth", [][]byte{hookSecrets[1], hookSecrets[0]}}
+}
+
+// body is a recorded body.
+func (s *supabase) body(name string) string {
+	s.Helper()
+	body, err := os.ReadFile("../hooks/testdata/" + name + ".json")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(body)
+}
+
+// post is one attempt.
+func (s *supabase) post(body string) *httptest.ResponseRecorder {
+	s.Helper()
+	req := httptest.NewRequest(http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
+	id := uuid.NewString() // a new one for each attempt
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
+		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")}}
+	w := httptest.NewRecorder()
+	s.e.ServeHTTP(w, req)
+	synctest.Wait()
+	return w
+}
+
+// call is what Supabase's client is told after an attempt, as docs/supabase.md says: a status and a text; "200 " if the code is kept.
+func (s *supabase) call(body string) string {
+	s.Helper()
+	w := s.post(body)
+	switch w.Code {
+	case http.StatusOK:
+		var answer struct {
+			Error *struct {
+				Status  int    `json:"http_code"`
+				Message string `json:"message"`
+			}
+		}
+		if kind := w.Header().Get("Content-Type"); !strings.HasPrefix(kind, "application/json") || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
+			return "400 Invalid Content-Type or JSON"
+		}
+		if answer.Error == nil || answer.Error.Message == "" {
+			return "200 "
+		}
+		return fmt.Sprint(answer.Error.Status, " ", answer.Error.Message)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return "500 Service currently unavailable due to hook"
+	case http.StatusBadRequest:
+		return "500 Invalid payload sent to hook"
+	case http.StatusUnauthorized:
+		return "500 Hook requires authorization token"
+	}
+	return fmt.Sprint("500 Unexpected status code returned from hook: ", w.Code)
+}
+
+// again is the body of another request, of the same person.
+func again(body string, n int) string {
+	return strings.Replace(body, "-0000000000", fmt.Sprintf("-%d000000000", n), 1)
+}
+
+// Each row of the table in docs/supabase.md.
+func TestWhatSupabaseIsTold(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		s := newSupabase(r, hooks.SupabaseEmail)
+		signup := s.body("signup")
+		r.Want("a code", s.call(signup), "200 ")
+		mail := r.MailServer.Attempts()[0]
+		r.WantLine("the mail", "ana@example.com 305805", mail.To, r.LastCode())
+		if !strings.Contains(mail.Text, "59 minutes") && !strings.Contains(mail.Text, "60 minutes") {
+			t.Errorf("the ttl is not told: %s", mail.Text)
+		}
+		row := r.Rows()[0]
+		r.WantLine("the row", "shop default 203.0.113.0/24", row.App, row.Purpose, row.IP)
+		r.Want("class", r.Verification(row.VerificationID).Class, store.UnknownBrowser)
+		r.Sleep(18 * time.Second)
+		r.Want("within the minute", s.call(again(signup, 1)), "429 The next code can be sent in 42 s.")
+		r.Sleep(42*time.Second - time.Microsecond)
+		r.Want("a moment too early", s.call(again(signup, 2)), "429 The next code can be sent in 1 s.")
+		r.Sleep(time.Microsecond)
+		r.Want("after the wait", s.call(again(signup, 3)), "200 ")
+		r.WantMails(2)
+
+		r.Want("no address", s.call(again(strings.Replace(signup, `"email":"ana@example.com"`, `"email":"ana@"`, 1), 4)), "422 There is nothing after the @.")
+		r.Want("a notification", s.call(s.body("notification")), "200 ")
+		r.Want("no body of this hook", s.call(`{"sms":{"otp":"123456"}}`), "500 Invalid payload sent to hook")
+		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBody)+`"}`), "500 Unexpected status code returned from hook: 413")
+		s.secret = [][]byte{[]byte("another secret, which is no one's")}
+		r.Want("a forged request", s.call(again(signup, 5)), "500 Hook requires authorization token")
+		s.secret, s.hook = hookSecrets[:1], "other"
+		r.Want("no such hook", s.call(again(signup, 6)), "500 Unexpected status code returned from hook: 404")
+		s.hook = "auth"
+		r.Store.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
+		r.Want("the database is away", s.call(again(signup, 7)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.WantMails(2)
+	})
+}
+
+// A repetition, whose webhook-id is new, sends nothing twice, also while the first is under way or was refused; so of older servers, whose
+// requests have no name.
+func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
+	for _, name := range []string{"signup", "magiclink_without_metadata"} {
+		vtest.InBubble(t, func(r *vtest.Rig) {
+			s := newSupabase(r, hooks.SupabaseEmail)
+			body := s.body(name)
+			for range 3 {
+				r.Want("a repetition", s.call(body), "200 ")
+				r.Sleep(2 * time.Second)
+			}
+			r.WantMails(1)
+			other := again(strings.Replace(body, "305805", "305806", 1), 1)
+			r.Want("refused", s.call(other), "429 The next code can be sent in 54 s.")
+			r.Want("refused again", s.call(other), "429 The next code can be sent in 54 s.")
+			r.Sleep(54 * time.Second)
+			r.Want("admitted", s.call(other), "200 ")
+			r.WantLine("mails, code", "2 305806", len(r.MailServer.Attempts()), r.LastCode())
+		})
+	}
+}
+
+// Two codes for two addresses go out together or not at all: if one is refused, the other is not sent.
+func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		s := newSupabase(r, hooks.SupabaseEmail)
+		change := s.body("email_change_secure")
+		mails := func() (all []string) {
+			for _, m := range r.MailServer.Attempts() {
+				all = append(all, m.To+" "+vtest.CodeIn(m))
+			}
+			return all
+		}
+		r.SendTo("ana.new@example.com", vtest.For("login"))
+		r.Want("the new address has to wait", s.call(change), "429 The next code can be sent in 1 min.")
+		r.WantMails(1)
+		r.Sleep(time.Minute)
+		for range 2 {
+			r.Want("both", s.call(change), "200 ")
+		}
+		r.Want("mails", mails()[1:], "[ana@example.com 305805 ana.new@example.com 781440]")
+		r.Want("purpose", r.Rows()[0].Purpose, "login")
+		r.Sleep(time.Minute)
+		r.Want("one, if the old address need not agree", s.call(s.body("email_change")), "200 ")
+		r.Want("mails", mails()[3:], "[ana.new@example.com 781440]")
+	})
+}
+
+// Text messages: the number comes without a plus.
+func TestSupabasesTextMessages(t *testing.T) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Numbers.Countries = []string{"DE"} }, func(r *vtest.Rig) {
+		s := newSupabase(r, hooks.SupabaseSMS)
+		r.Want("a code", s.call(s.body("sms")), "200 ")
+		r.Want("again", s.call(again(s.body("sms"), 1)), "429 The next code can be sent in 1 min.")
+		got := r.Carrier.Accepted()
+		if len(got) != 1 || got[0].To != "+4915123456789" || got[0].Code != "561166" || !strings.Contains(got[0].Text, "561166") {
+			t.Errorf("%+v", got)
+		}
+	})
+}

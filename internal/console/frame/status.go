@@ -1,0 +1,61 @@
+package frame
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// Status is how the service is, as /readyz tells it, and what waits.
+type Status struct {
+	Reasons  []server.Reason // why parts are not well
+	Parts    []Part
+	UnderWay store.Backlog // sends without an outcome, of all channels
+	Counted  bool          // UnderWay is known
+	Now      time.Time
+}
+
+// Part is one that the service needs.
+type Part struct {
+	Kind  string // database, redis, mail or sms
+	Name  string // of a mail server its host:port, of a carrier its name; empty: that of its kind
+	Up    bool   // of servers and carriers: the circuit breaker is closed; else each gets one attempt every five seconds
+	Since time.Time
+	Why   string // its last fault
+}
+
+// Line is the status as a page shows it.
+type Line struct {
+	W        texts.Words
+	Parts    []Part
+	UnderWay string
+	Troubles []texts.Sentence
+}
+
+// fill makes the line from a status.
+func (l *Line) fill(s Status) {
+	for _, r := range s.Reasons {
+		l.Troubles = append(l.Troubles, l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
+	}
+	for _, p := range s.Parts {
+		if p.Name = cmp.Or(p.Name, l.W.Or("health", p.Kind)); !p.Up && !p.Since.IsZero() {
+			key := map[string]string{"mail": "list.aside", "sms": "list.aside.carrier"}[p.Kind]
+			l.Troubles = append(l.Troubles, l.W.Tell(key, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
+				texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since)))))
+		}
+		l.Parts = append(l.Parts, p)
+	}
+	switch {
+	case !s.Counted:
+		l.UnderWay = l.W.Get("health.unknown")
+	case s.UnderWay.Sends == 0:
+		l.UnderWay = l.W.Get("health.none")
+	default:
+		l.UnderWay = l.W.Get(texts.PluralKey("health.under_way", s.UnderWay.Sends), "n", strconv.Itoa(s.UnderWay.Sends),
+			"age", l.W.Wait(s.UnderWay.Age.Truncate(time.Second)))
+	}
+}

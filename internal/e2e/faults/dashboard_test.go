@@ -1,0 +1,152 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/servertest"
+)
+
+// dashboard is deploy/grafana/sendcode.json: the queries of its panels, by title.
+type dashboard map[string][]string
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	raw, err := os.ReadFile("../../../deploy/grafana/sendcode.json")
+	apptest.Must(t, err)
+	var file struct {
+		Panels []struct {
+			Type, Title, Description string
+			Targets                  []struct{ Expr string }
+		}
+	}
+	apptest.Must(t, json.Unmarshal(raw, &file))
+	d := dashboard{}
+	for _, p := range file.Panels {
+		if p.Type == "row" {
+			continue
+		}
+		if d[p.Title] != nil || p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("the panel %q is there twice, says nothing, or asks nothing", p.Title)
+		}
+		for _, q := range p.Targets {
+			d[p.Title] = append(d[p.Title], strings.ReplaceAll(q.Expr, "$__rate_interval", "5m")) // several scrapes of a slow machine
+		}
+	}
+	return d
+}
+
+// shown returns the values of a panel's nth query that are numbers.
+func (d dashboard) shown(t *testing.T, p *servertest.PrometheusServer, panel string, n int) []servertest.Sample {
+	t.Helper()
+	if n >= len(d[panel]) {
+		t.Fatalf("the panel %q has no query %d", panel, n)
+	}
+	return slices.DeleteFunc(p.Query(t, d[panel][n]), func(s servertest.Sample) bool { return math.IsNaN(s.Value) })
+}
+
+// sum adds the values of a panel's first query whose label matches.
+func (d dashboard) sum(t *testing.T, p *servertest.PrometheusServer, panel, label, pattern string) (sum float64) {
+	t.Helper()
+	matching := regexp.MustCompile("^(?:" + pattern + ")$")
+	for _, s := range d.shown(t, p, panel, 0) {
+		if matching.MatchString(s.Labels[label]) {
+			sum += s.Value
+		}
+	}
+	return sum
+}
+
+// target is what Prometheus scrapes of a stack.
+func target(s *apptest.Stack) string { return strings.TrimPrefix(s.Replicas[0].Base, "http://") }
+
+// Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and Redis, and one on SQLite.
+func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
+	t.Parallel()
+	carrier := apptest.NewCarrier(t)
+	s := apptest.OnRealParts(t).Policy("    - {name: once, scope: recipient, limit: 1, window: 1h}\n" + `sms:
+  countries: [DE]
+  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.05}}]
+  spend: [{scope: global, per: day, limit: 100}]
+provider_events:
+  - {name: post, scheme: basic, secret_env: POST_SECRET, message: [id], type: [type], outcomes: {Bounce: bounced}, recipient: [to]}
+`)
+	s.Env["POST_SECRET"] = "a-secret-of-the-provider-and-ours"
+	s.Start(1)
+	alone := apptest.Embedded(t).Start(1)
+	p := servertest.Prometheus(t, target(s), target(alone))
+	d, round := readDashboard(t), 0
+	for panel, queries := range d {
+		for n, query := range queries {
+			s.Await(fmt.Sprintf("a value in %q of %s", panel, query), func() bool {
+				if len(d.shown(t, p, panel, n)) > 0 {
+					return true
+				}
+				round++
+				to := fmt.Sprintf("r%d@example.com", round)
+				a := s.Ask(0, to, apptest.Patiently)
+				s.Is("a send", a, http.StatusAccepted)
+				s.Is("a second one", s.Ask(0, to), http.StatusTooManyRequests)
+				s.Approves(0, a.ID, s.CodeIn(s.AwaitMail(to, 1)[0]))
+				return false
+			})
+		}
+	}
+}
+
+// What an operator looks for at night is found by the panels alone.
+func TestIncidentsOnTheDashboard(t *testing.T) {
+	d := readDashboard(t)
+	for name, incident := range map[string]func(s *apptest.Stack){
+		"Postgres is slow": func(s *apptest.Stack) {
+			late(s, "SENDCODE_DATABASE_URL")
+			p := servertest.Prometheus(s, target(s.Start(1)))
+			n := 0
+			s.Await("slow calls of the database, and quick ones of Redis", func() bool {
+				n++
+				s.Ask(0, fmt.Sprintf("r%d@example.com", n))
+				begin := d.sum(s.T, p, "Calls of the database, mean", "kind", "begin")
+				redis := d.sum(s.T, p, "Calls of Redis, mean", "call", "evalsha|pipeline")
+				return begin > .25 && redis > 0 && redis < begin
+			})
+		},
+		"the mail server refuses": func(s *apptest.Stack) {
+			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.7.1 blocked"})
+			p := servertest.Prometheus(s, target(s.Start(1)))
+			const attempts, sends = "Attempts by server and answer", "Sends by outcome"
+			n := 0
+			s.Await("attempts that a server rejects, and no send", func() bool {
+				n++
+				s.Ask(0, fmt.Sprintf("r%d@example.com", n))
+				return d.sum(s.T, p, attempts, "class", "rejected") > 0 && d.sum(s.T, p, attempts, "class", "accepted") == 0 &&
+					d.sum(s.T, p, sends, "outcome", "failed") > 0 && d.sum(s.T, p, sends, "outcome", "sent") == 0
+			})
+		},
+		"a bot asks and guesses": func(s *apptest.Stack) {
+			p := servertest.Prometheus(s, target(s.Start(1)))
+			const victim, requests, checks = "victim@example.com", "Requests by decision", "Checks by outcome"
+			a := s.Ask(0, victim, apptest.Patiently)
+			right := s.CodeIn(s.AwaitMail(victim, 1)[0])
+			s.Await("more refusals than codes, by the rule of persons, and more wrong codes than right ones", func() bool {
+				s.Ask(0, victim)
+				s.Check(0, a.ID, s.Wrong(right))
+				return d.sum(s.T, p, "Refusals by app and rule", "rule", "person") > d.sum(s.T, p, requests, "outcome", "admitted") &&
+					d.sum(s.T, p, checks, "outcome", "wrong|ended|locked_out|refused") > d.sum(s.T, p, checks, "outcome", "approved")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			incident(apptest.OnRealParts(t).Policy("    - {name: person, scope: recipient, limit: 3, window: 1h}\n"))
+		})
+	}
+}

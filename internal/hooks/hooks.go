@@ -1,0 +1,83 @@
+// Package hooks reads the requests by which auth servers have a code sent that they made, and makes their answers. It knows a server's form
+// and signature; package api sends.
+package hooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/standardwebhooks"
+)
+
+// Server is the kind of an auth server's hook.
+type Server string
+
+// The hooks that are known.
+const (
+	SupabaseEmail Server = "supabase-email"
+	SupabaseSMS   Server = "supabase-sms"
+)
+
+// Channel returns the channel on which the hook's codes are sent.
+func (s Server) Channel() recipient.Channel {
+	if s == SupabaseSMS {
+		return recipient.SMS
+	}
+	return recipient.Email
+}
+
+// Hook is the address of one hook of an auth server.
+type Hook struct {
+	Name     string // at the end of its address
+	App      string
+	Server   Server
+	Secrets  [][]byte          // each is enough, so that one can be replaced without a pause
+	Purposes map[string]string // purpose by action; others have the default one
+	TTL      time.Duration     // how long the server's codes are good; 0: messages do not tell
+}
+
+// MaxBody bounds a request's body, in bytes: of a person with many identities.
+const MaxBody = 256 << 10
+
+// ErrBody says that a body is not of the form of the hook's server.
+var ErrBody = errors.New("hooks: the body is not of this hook")
+
+// Request is one request of an auth server.
+type Request struct {
+	ID       string // the same for each repetition
+	Action   string // what the codes are for, in the server's words
+	IP       netip.Addr
+	Messages []Message // none for a request without a code
+}
+
+// Message is one code and its recipient, an address or a number in E.164 form.
+type Message struct{ To, Code string }
+
+// Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
+func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
+	return standardwebhooks.Verify(header, standardwebhooks.Prefix, body, h.Secrets, now)
+}
+
+// Parse reads a body. Error: ErrBody.
+func (h Hook) Parse(body []byte) (Request, error) {
+	r, err := parseSupabase(h.Server.Channel(), body)
+	if r.ID == "" { // older servers name no request; a repetition has the same body
+		sum := sha256.Sum256(body)
+		r.ID = hex.EncodeToString(sum[:])
+	}
+	return r, err
+}
+
+// Done returns the body of the answer, with the status 200, to a request whose codes are on their way.
+func (h Hook) Done() any { return supabaseAnswer{} }
+
+// Refused returns the body of the answer, with the status 200, to a request that was refused: the server tells the person the text, with this
+// status. text must not be empty.
+func (h Hook) Refused(status int, text string) any {
+	return supabaseAnswer{&supabaseError{status, text}}
+}

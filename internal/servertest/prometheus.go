@@ -1,0 +1,87 @@
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sendcode/tools/ensure/locate"
+)
+
+// PrometheusServer scrapes what a test runs.
+type PrometheusServer struct{ *server }
+
+// Prometheus starts a Prometheus for one test that scrapes /metrics of targets (host:port) every two seconds as the job sendcode, and closes
+// it afterwards.
+func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
+	t.Helper()
+	program := found(t, locate.Prometheus)
+	place, err := claim()
+	need(t, err)
+	file := filepath.Join(place.dir, "prometheus.yml")
+	need(t, os.WriteFile(file, fmt.Appendf(nil, "global: {scrape_interval: 2s, scrape_timeout: 2s}\nscrape_configs:\n"+
+		"  - {job_name: sendcode, static_configs: [{targets: [\"%s\"]}]}\n", strings.Join(targets, `", "`)), 0o600))
+	s := &server{place: place, last: syscall.SIGKILL}
+	s.command = func() *exec.Cmd {
+		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(place.dir, "data"), "--web.listen-address="+place.addr())
+	}
+	s.probe = func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+place.addr()+"/-/ready", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("not ready: %s", resp.Status)
+		}
+		return nil
+	}
+	return kept(t, &PrometheusServer{s}, s.first(t.Context()))
+}
+
+// Sample is a value of a query, with its labels.
+type Sample struct {
+	Labels map[string]string
+	Value  float64 // may be NaN
+}
+
+// Query evaluates an expression now and returns the instant vector.
+func (p *PrometheusServer) Query(t testing.TB, expr string) (all []Sample) {
+	t.Helper()
+	resp, err := http.PostForm("http://"+p.Addr()+"/api/v1/query", url.Values{"query": {expr}})
+	need(t, err)
+	defer resp.Body.Close()
+	var answer struct {
+		Error string
+		Data  struct {
+			ResultType string
+			Result     []struct {
+				Metric map[string]string
+				Value  [2]any // the time, and the value as a text
+			}
+		}
+	}
+	need(t, json.NewDecoder(resp.Body).Decode(&answer))
+	if answer.Error != "" || answer.Data.ResultType != "vector" {
+		t.Fatalf("%s: %s %s", expr, answer.Error, answer.Data.ResultType)
+	}
+	for _, r := range answer.Data.Result {
+		value, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
+		need(t, err)
+		all = append(all, Sample{r.Metric, value})
+	}
+	return all
+}
