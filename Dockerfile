@@ -18,7 +18,8 @@ LABEL org.opencontainers.image.title="sendcode" \
       org.opencontainers.image.description="Verification codes by e-mail and text message, never more often than a policy says" \
       org.opencontainers.image.version="$VERSION"
 USER 65532:65532
-ENV SENDCODE_ADDR=0.0.0.0:8080
+# A platform gives another one; SENDCODE_ADDR overrides both.
+ENV PORT=8080
 EXPOSE 8080 8081
 HEALTHCHECK --interval=5s --timeout=4s --start-period=30s CMD ["/sendcode", "health"]
 ENTRYPOINT ["/sendcode"]

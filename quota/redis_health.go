@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,4 +113,33 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 		}
 	}
 	return all
+}
+
+// Size returns how many keys Redis holds and how many bytes of memory it has in use, on Cluster of all masters together. Its user needs the
+// rights +dbsize and +info. Errors: ErrUnavailable, and ErrNotPermitted with it.
+func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Budget)
+	defer cancel()
+	var allKeys, allBytes atomic.Int64
+	err = r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
+		n, err := master.DBSize(ctx).Result()
+		if err != nil {
+			return err
+		}
+		info, err := master.InfoMap(ctx, "memory").Result()
+		if err != nil {
+			return err
+		}
+		used, err := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+		allKeys.Add(n)
+		allBytes.Add(used)
+		return err
+	})
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		err = fmt.Errorf("%w: it may not run dbsize and info: %w", ErrNotPermitted, err)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return allKeys.Load(), allBytes.Load(), nil
 }

@@ -42,9 +42,18 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	limiter := limiterOf(t, server, rights)
 	sameList(t, "warnings", limiter.Warnings(t.Context()), nil)
 	allAre(t, nil, calls(t, limiter, 31))
+	keys, bytes, err := limiter.Size(t.Context())
+	must(t, err)
+	if keys < 1 || bytes < 100_000 {
+		t.Errorf("Redis holds %d keys in %d bytes", keys, bytes)
+	}
+	lesser := slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == "+dbsize" })
+	if _, _, err := limiterOf(t, server, lesser).Size(t.Context()); !errors.Is(err, ErrNotPermitted) {
+		t.Errorf("without +dbsize: %v", err)
+	}
 	for _, right := range rights[2:] {
 		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context())
-		if slices.Contains([]string{"+ping", "+config|get"}, right) {
+		if slices.Contains([]string{"+ping", "+config|get", "+dbsize", "+info"}, right) {
 			must(t, err)
 		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), right[1:]) {
 			t.Errorf("without %s: %v", right, err)

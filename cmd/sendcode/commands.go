@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,8 @@ func (versionCommand) Run(p program) error {
 }
 
 type healthCommand struct {
-	Addr string `env:"SENDCODE_ADDR" default:"127.0.0.1:8080" help:"Where the service listens."`
+	Addr string `env:"SENDCODE_ADDR" placeholder:"127.0.0.1:8080" help:"Where the service listens."`
+	Port string `env:"PORT" default:"8080" hidden:""`
 }
 
 // Run returns an error unless /readyz answers 200 within three seconds. It reads no file: a mistake in the settings, which a running
@@ -172,7 +174,7 @@ type healthCommand struct {
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Addr+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+cmp.Or(h.Addr, "127.0.0.1:"+h.Port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) err
 }
 
 type keyCommand struct {
-	Kind string `enum:"secret,public,ring,index,webhook" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS."`
+	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
 }
 
 // Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the key.
@@ -209,6 +211,11 @@ func (k keyCommand) Run(p program) error {
 		return p.println(config.NewIndexKey())
 	case "webhook":
 		return p.println(config.NewWebhookSecret())
+	case "env":
+		_, _ = fmt.Fprintln(p.err, "Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
+			"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
+		_, err := fmt.Fprint(p.out, config.NewEnvironment())
+		return err
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")

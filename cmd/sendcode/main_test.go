@@ -144,6 +144,12 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
 	}
+	// All variables with secrets, one a line, are settings that others can reach the service with.
+	out, _, code := sendcode(t, nil, "key", "--kind", "env")
+	pasted := append(strings.Fields(out), "SENDCODE_ADDR=:80", "SENDCODE_SMTP_URL=resend://:re_x@", "SENDCODE_ORIGINS=https://shop.example")
+	if _, err := config.Load(pasted, nil); code != 0 || err != nil || strings.Count(out, "\n") != 5 {
+		t.Errorf("code %d, %v", code, err)
+	}
 	made := func(kind string) string {
 		out, _, _ := sendcode(t, nil, "key", "--kind="+kind)
 		return strings.Fields(out)[0]

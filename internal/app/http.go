@@ -118,6 +118,9 @@ func (a *App) addRoutes() error {
 	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
 	a.metrics.RegisterClocks(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
+	if a.redis != nil {
+		a.metrics.RegisterRedis(a.redis.Size)
+	}
 	a.observeParts(front)
 	a.registerMetrics(back)
 	for _, l := range a.listeners {

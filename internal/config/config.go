@@ -88,7 +88,8 @@ type Config struct {
 	DKIMSelector string `yaml:"-"`
 }
 
-// Secrets come from variables alone, so that the file can be shared. They are never printed.
+// Secrets come from variables alone, so that the file can be shared. They are never printed. The public key and its origins are none, but
+// stand in the file among an app's keys.
 type Secrets struct {
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
 	// `sendcode key --kind ring` makes one.
@@ -97,6 +98,10 @@ type Secrets struct {
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated"`
+	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key --kind public` makes one.
+	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
+	// The origins of those pages, by commas: `https://shop.example`.
+	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
 	// At least 12 characters, for `/admin`.
 	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
@@ -262,8 +267,11 @@ type pageSettings struct {
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
 const DefaultApp = "default"
 
-// apiKeyID names SENDCODE_API_KEY among the keys of DefaultApp.
-const apiKeyID = "api_key"
+// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of DefaultApp.
+const (
+	apiKeyID    = "api_key"
+	publicKeyID = "public_key"
+)
 
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {

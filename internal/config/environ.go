@@ -27,10 +27,14 @@ type variable struct {
 	secret bool   // only the environment may give it
 }
 
-// keyFile is the variable that names the file.
-const keyFile = "config"
+// The variables that are no settings: one names the file, one has its text, and PORT, which platforms set, has no prefix.
+const (
+	keyFile = "config"
+	keyText = "config_yaml"
+	keyPort = "PORT"
+)
 
-var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"})
+var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"}, variable{key: keyText, kind: "plain"})
 
 // variablesOf returns the variables that the tags env of a struct name, also in the structs within it.
 func variablesOf(t reflect.Type, path string) (all []variable) {
@@ -104,6 +108,8 @@ func (d *source) readEnviron() map[string]setting {
 		s := d.readSetting(v)
 		switch {
 		case s.value == "":
+		case v.key == keyText:
+			given[v.key] = s // checked as a file is
 		case len(s.value) > document.MaxValue: // no mistake repeats the value
 			d.Errs.Add(s.where, "is longer than %d bytes", document.MaxValue)
 		case !utf8.ValidString(s.value):

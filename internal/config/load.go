@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"sendcode/internal/brand"
@@ -23,13 +25,14 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checks, Others: map[*yaml.Node]string{}, Owner: from}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()
-	file := d.parseFile(given[keyFile])
+	file := d.parseFile(given[keyFile], given[keyText])
+	d.addPort(file, given)
 	for _, v := range variables {
 		if key, _ := document.Entry(file, v.key); v.secret && key != nil {
 			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
 			override(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
-		if s, found := given[v.key]; found && v.key != keyFile {
+		if s, found := given[v.key]; found && v.key != keyFile && v.key != keyText {
 			override(file, v.key, d.node(v, s))
 		}
 	}
@@ -41,6 +44,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 		return Config{}, err
 	}
 	c.addAPIKey()
+	c.addPublicKey()
 	c.warn(time.Now())
 	return c, nil
 }
@@ -52,10 +56,18 @@ type loader struct {
 	root   *document.Mapping // of the file, with what the environment gives
 }
 
-// parseFile returns the root of the YAML file; an empty mapping if there is none.
-func (d *loader) parseFile(from setting) *yaml.Node {
+// parseFile returns the root of the YAML file, or of the text that a variable has in its place; an empty mapping if there is none.
+func (d *loader) parseFile(from, text setting) *yaml.Node {
 	d.Name = document.Printable(from.value)
-	if from.value != "" {
+	switch {
+	case from.value != "" && text.value != "":
+		d.Errs.Add(text.where, "is given beside %s; keep one", from.where)
+	case text.value != "":
+		d.Name = text.where
+		if n := d.Parse([]byte(d.environ[text.where])); n != nil { // with its first indent
+			return n
+		}
+	case from.value != "":
 		content, err := d.readFile(from.value)
 		if err != nil {
 			d.Errs.Add(from.where, "%s cannot be read: %s", d.Name, reasonWithoutPath(err))
@@ -64,6 +76,19 @@ func (d *loader) parseFile(from setting) *yaml.Node {
 		}
 	}
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+}
+
+// addPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless addr is given.
+func (d *loader) addPort(file *yaml.Node, given map[string]setting) {
+	port := strings.TrimSpace(d.environ[keyPort])
+	if _, inFile := document.Entry(file, "addr"); port == "" || given["addr"].value != "" || inFile != nil && !document.IsNull(inFile) {
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		d.Errs.Add(keyPort, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
+		return
+	}
+	override(file, "addr", d.node(variable{}, setting{":" + port, keyPort}))
 }
 
 // locationOf returns where a setting is given: its variable, or its line of the file.
@@ -80,7 +105,7 @@ var checks = map[string]func(text string) string{
 	// An identifier that needs no quotes.
 	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
-	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "webhook_secrets": checkWebhookSecrets,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "public_key": checkPublicKey, "origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the console is long, and fits a header.
 	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),

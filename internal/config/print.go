@@ -43,13 +43,13 @@ func (c Config) YAML() string {
 }
 
 // yamlNode returns the configuration as YAML, with comments on the empty settings. Single recipients are only counted, since no output
-// shows a whole address. The key of SENDCODE_API_KEY is left out, since the file does not hold it.
+// shows a whole address. The keys of variables are left out, since the file does not hold them.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
 	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.To.IsZero() })
 	for i, a := range c.Apps {
-		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID })
+		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID || k.ID == publicKeyID })
 	}
 	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()

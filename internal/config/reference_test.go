@@ -115,7 +115,10 @@ func element(of reflect.Type) reflect.Type {
 
 func variablesList(t *testing.T) (text string) {
 	t.Helper()
-	all := map[string]described{keyFile: {meaning: "Path of the YAML file."}}
+	all := map[string]described{
+		keyFile: {meaning: "Path of the YAML file."},
+		keyText: {meaning: "Its text, in place of the path. Such a file is read at start alone."},
+	}
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
 		all[d.key] = d
 	}
@@ -125,12 +128,13 @@ func variablesList(t *testing.T) (text string) {
 		if v.kind == "file" {
 			name += "*"
 		}
-		if v.secret || v.key == keyFile || strings.Contains(v.key, ".") {
+		if v.secret || v.key == keyFile || v.key == keyText || strings.Contains(v.key, ".") {
 			text += row(name, all[v.key].field, all[v.key].meaning)
 		} else {
 			inFile = append(inFile, name)
 		}
 	}
+	text += "- `" + keyPort + "`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
 	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
 }
 

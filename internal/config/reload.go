@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// WithReloadable returns c with those settings of next that can change while the service runs: Reloadable, the API key and the secrets of
+// WithReloadable returns c with those settings of next that can change while the service runs: Reloadable, the API keys and the secrets of
 // webhooks. A generated API key stays unless next has a key in its place.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey, next.WebhookSecrets
+	c.PublicKey, c.Origins = next.PublicKey, next.Origins
 	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
 		c.LocalPublicKey = ""
 		return c // the hash of next.APIKey is among the apps' keys already
@@ -33,6 +34,7 @@ func (c Config) ReloadableChanges(next Config) []string {
 // them, without generated secrets, which would look like a change.
 func (c Config) RestartChanges(next Config) []string {
 	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
+	next.PublicKey, next.Origins = c.PublicKey, c.Origins
 	names := append(changes(c, next), changes(c.Secrets, next.Secrets)...)
 	for _, v := range variables {
 		if i := slices.Index(names, v.key); i >= 0 && v.kind != "list" {

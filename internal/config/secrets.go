@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,6 +55,25 @@ func checkAPIKey(value string) string {
 		return "is a public key; the API key of the app default is a secret one (sk_…)"
 	case !apiKeyShape.MatchString(value):
 		return "must be sk_ and at least 8 letters, digits, _ or -; make one with `sendcode key`"
+	}
+	return ""
+}
+
+var publicKeyShape = regexp.MustCompile(`^pk_[A-Za-z0-9_-]{20,200}$`)
+
+func checkPublicKey(value string) string {
+	if !publicKeyShape.MatchString(value) {
+		return "must be pk_ and at least 20 letters, digits, _ or -; make one with `sendcode key --kind public`"
+	}
+	return ""
+}
+
+// checkOrigins returns the problem with a list of origins by commas, or "".
+func checkOrigins(value string) string {
+	for origin := range strings.SplitSeq(value, ",") {
+		if problem := checkOrigin(strings.TrimSpace(origin)); problem != "" {
+			return problem
+		}
 	}
 	return ""
 }
@@ -109,6 +129,20 @@ func (c *Config) addAPIKey() {
 	}
 }
 
+// addPublicKey adds the key of SENDCODE_PUBLIC_KEY and the origins of SENDCODE_ORIGINS to DefaultApp.
+func (c *Config) addPublicKey() {
+	if !c.PublicKey.IsSet() {
+		return
+	}
+	app := &c.Apps[0]
+	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: PublicKey, SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
+	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
+		if origin = strings.TrimSpace(origin); !slices.Contains(app.Origins, origin) {
+			app.Origins = append(app.Origins, origin)
+		}
+	}
+}
+
 // apiKeyBytes of randomness make an API key: 192 bits, 32 characters.
 const apiKeyBytes = 24
 
@@ -144,6 +178,20 @@ func (c *Config) addLocalPublicKey() {
 	mac := hmac.New(sha256.New, []byte(c.APIKey.Reveal()))
 	mac.Write([]byte("public key for pages on this machine"))
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
+}
+
+// NewEnvironment returns the lines of a file of variables that a deployment with nothing but variables needs beside its addresses: every
+// secret that others generate in the data directory, and a public key.
+func NewEnvironment() string {
+	secret, _ := NewAPIKey(SecretKey)
+	public, _ := NewAPIKey(PublicKey)
+	var b strings.Builder
+	for _, v := range []struct{ key, value string }{
+		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public}, {"admin_password", randomText(passwordBytes)},
+	} {
+		b.WriteString(envName(v.key) + "=" + v.value + "\n")
+	}
+	return b.String()
 }
 
 // randomText returns n random bytes in base64url. If the system has no randomness, the program stops.

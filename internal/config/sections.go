@@ -38,8 +38,8 @@ func (a *App) Check(p *document.Mapping) {
 
 // Check implements document.checker.
 func (k *appKey) Check(p *document.Mapping) {
-	if k.ID == apiKeyID {
-		p.AddMistake("id", "is the id of SENDCODE_API_KEY; choose another")
+	if k.ID == apiKeyID || k.ID == publicKeyID {
+		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
 	}
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // it would read as nothing, and mean everything
 		p.AddMistake("scopes", "names no scope; leave it out for all of them")
@@ -205,10 +205,19 @@ func (d *loader) checkCombinations() {
 	if c.indexKeyOnRing() {
 		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
 	}
-	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
-	same := func(k appKey) bool { return k.SHA256 == sum }
-	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
+	inFile := func(key Secret) bool {
+		sum := sha256.Sum256([]byte(key.Reveal()))
+		same := func(k appKey) bool { return k.SHA256 == sum }
+		return key.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) })
+	}
+	if inFile(c.APIKey) {
 		errs.Add(d.locationOf("api_key"), "is also among the keys of the file")
+	}
+	if inFile(c.PublicKey) {
+		errs.Add(d.locationOf("public_key"), "is also among the keys of the file")
+	}
+	if c.PublicKey.IsSet() != c.Origins.IsSet() {
+		errs.Add(d.locationOf("origins"), "and %s go together: browsers at these origins use the key", envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known

@@ -60,7 +60,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		DB: r.DB, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Limiter, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		FailingServers: func() []FailingServer { return nil },

@@ -37,6 +37,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterClocks(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
+	m.RegisterRedis(nil)
 	m.RegisterBacklog(nil)
 	m.RegisterDisk("")
 	m.RegisterPausedPrefixes(nil)

@@ -144,7 +144,7 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// RegisterStorage adds gauges of the database: how far ahead its partitions reach, when its oldest row was logged, and how many rows and
+// RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far ahead its partitions reach, when its oldest row was logged, and how many rows and
 // erased persons' hashes are overdue for deletion. While the database does not answer, they are missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
@@ -152,20 +152,62 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 	oldest := desc("sendcode_database_oldest_timestamp_seconds", "When the oldest send was written.")
 	due := desc("sendcode_retention_due_rows",
 		fmt.Sprintf("Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.", store.MaxDue))
+	size := desc("sendcode_database_bytes", "Size of the database, with indexes.")
+	rows := prometheus.NewDesc("sendcode_database_sends", "Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
+		"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
 	stored := reading[store.StorageStatus]{ask: status}
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late}, collect: func(show showFunc) {
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows}, collect: func(show showFunc) {
 		s, ok := stored.get()
 		if !ok {
 			return
 		}
 		if len(s.Partitions) > 0 {
 			show(ahead, float64(store.WeeksAhead(s.Until(), s.Now)))
+			for age, n := range sendsByAge(s) {
+				show(rows, float64(n), age)
+			}
 		}
 		if !s.Oldest.IsZero() {
 			show(oldest, unixSeconds(s.Oldest))
 		}
 		show(due, float64(s.Due))
 		show(late, float64(s.Late))
+		show(size, float64(s.Bytes))
+	}})
+}
+
+// sendsByAge adds the estimates of the partitions, each by the age of its end.
+func sendsByAge(s store.StorageStatus) map[string]int64 {
+	all := map[string]int64{"week": 0, "4 weeks": 0, "13 weeks": 0, "older": 0}
+	for _, p := range s.Partitions {
+		age := "older"
+		switch old := s.Now.Sub(p.Ends); {
+		case old < 0:
+			age = "week"
+		case old < 3*store.Week:
+			age = "4 weeks"
+		case old < 12*store.Week:
+			age = "13 weeks"
+		}
+		all[age] += max(0, p.Rows) // -1: not estimated yet
+	}
+	return all
+}
+
+// RegisterRedis adds gauges of what Redis holds, of all masters together. Where its user may not ask, they are missing.
+func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
+	keys := desc("sendcode_redis_keys", "Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
+	used := desc("sendcode_redis_memory_bytes", "Memory that Redis has in use.")
+	held := reading[[2]int64]{ask: func(ctx context.Context) (both [2]int64, err error) {
+		both[0], both[1], err = size(ctx)
+		return both, err
+	}}
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{keys, used}, collect: func(show showFunc) {
+		if both, ok := held.get(); ok {
+			show(keys, float64(both[0]))
+			show(used, float64(both[1]))
+		}
 	}})
 }

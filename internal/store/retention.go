@@ -30,6 +30,7 @@ type StorageStatus struct {
 	Forgetting int           // erased recipients whose hash Forget has not deleted yet
 	Late       int           // those of Forgetting whose keep has passed
 	Partitions []Partition   // of sends, oldest first; empty in SQLite
+	Bytes      int64         // size of the database, with indexes
 }
 
 // MaxDue is the largest number of due rows that is counted.

@@ -123,13 +123,15 @@ a week; a replica has %d processors and %d connections to Postgres; a mail takes
 `, scattered, mostConns, mailTime)
 }
 
+// whole writes a number without a fraction of zeros.
+func whole(n float64) string { return strings.TrimSuffix(strings.TrimSuffix(number(n), ".00"), ".0") }
+
 // needed is what so many sends a day need, in one column for each number.
 func needed(u units, sends ...float64) string {
-	whole := func(n float64) string { return strings.TrimSuffix(strings.TrimSuffix(number(n), ".00"), ".0") }
 	g := newGrid("need")
 	for i, sends := range sends {
 		peak := peakFactor * sends / day
-		processors := func(each float64) float64 { return peak * each / 1e6 / busy }
+		processors := func(each float64) float64 { return atPeak(sends, each) }
 		mails := math.Ceil(peak * mailTime)
 		replicas := max(2, math.Ceil(processors(u.program)/perReplica), math.Ceil(mails/mostConns)) // one may fail
 		for row, line := range [][2]string{

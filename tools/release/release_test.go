@@ -59,11 +59,7 @@ func TestArchive(t *testing.T) {
 	}) {
 		t.Errorf("the bill of materials lacks a module (%v)", err)
 	}
-	for _, c := range *bom.Components {
-		if c.Licenses == nil || len(*c.Licenses) == 0 {
-			t.Errorf("the bill of materials has no licence of %s", c.Name)
-		}
-	}
+	decidedBy(t, *bom.Components)
 	followLinks(t, folder)
 	if said, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"), "version").Output(); err != nil || string(said) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
 		t.Errorf("version: %q (%v)", said, err)
@@ -71,6 +67,33 @@ func TestArchive(t *testing.T) {
 	asTheReadmeSays(t, folder)
 	if err := r.make([]string{"linux/amd64"}); err == nil {
 		t.Error("archives are built over others")
+	}
+}
+
+// decidedBy checks that the decision on the release lists each part of the program in the row of its licences.
+func decidedBy(t *testing.T, parts []cyclonedx.Component) {
+	t.Helper()
+	rows := map[string][]string{}
+	for _, c := range parts {
+		if c.Licenses == nil || len(*c.Licenses) == 0 {
+			t.Errorf("the bill of materials has no licence of %s", c.Name)
+			continue
+		}
+		var names []string
+		for _, l := range *c.Licenses {
+			names = append(names, l.License.ID+l.License.Name)
+		}
+		rows[strings.Join(names, ", ")] = append(rows[strings.Join(names, ", ")], c.Name)
+	}
+	decision, err := os.ReadFile("../../docs/decisions/0011-release.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for licences, names := range rows {
+		slices.Sort(names)
+		if row := "| " + licences + " | " + strings.Join(names, ", ") + " |"; !strings.Contains(string(decision), row+"\n") {
+			t.Errorf("the decision on the release lacks the row\n%s", row)
+		}
 	}
 }
 

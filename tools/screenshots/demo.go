@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -40,7 +41,8 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	}()
 	base, password, err := readBanner(banner)
 	if err == nil {
-		err = drawScenes(browser, base, password)
+		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1)), // with cookies of its own
+			drawScenes(browser, base, password))
 	}
 	stop()
 	return errors.Join(err, <-ended)

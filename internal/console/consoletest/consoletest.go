@@ -3,7 +3,6 @@
 package consoletest
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"sendcode/internal/keys"
-	"sendcode/quota"
 )
 
 // Credentials and address of every console of a test.
@@ -159,13 +157,4 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 			t.Errorf("%q is in: %s", text, rec.Body)
 		}
 	}
-}
-
-// Limiter has the methods of gates.Gates over a limiter that is never away.
-type Limiter struct{ *quota.Memory }
-
-// TakeOrLocal is Take.
-func (l Limiter) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, bool, error) {
-	d, err := l.Take(ctx, r)
-	return d, false, err
 }

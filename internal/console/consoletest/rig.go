@@ -11,18 +11,21 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/gates"
 	"sendcode/internal/keys"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: a database in memory, a real limiter, and a clock for both.
+// Rig is what tests of the console stand on: a database and a limiter in memory, the gates in front of both, and one clock.
 type Rig struct {
 	*testing.T
 	Clock   *Clock
 	DB      *sqlitetest.DB
-	Limiter Limiter
+	Limiter *quota.Memory
+	Gates   *gates.Gates
 	Ring    *keys.Ring
 	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
@@ -32,7 +35,8 @@ type Rig struct {
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{T: t, Clock: &Clock{}, Logged: &bytes.Buffer{}, Ring: Ring(t)}
-	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), Limiter{quota.NewMemory(r.Clock.Now, "test")}
+	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
+	r.Gates = gates.New(r.Limiter, r.DB, policy.NewInForce(policy.Set{}, r.Clock.Now), r.Clock.Now, r.Logger())
 	return r
 }
 

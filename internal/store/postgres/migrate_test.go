@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -240,4 +241,24 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		config := storetest.Must(pgx.ParseConfig(url))(t)
 		storetest.OK(t, checkSessions(t.Context(), config))
 	}
+}
+
+// A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that start at once are not taken for one.
+func TestServerWithoutLocks(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t)
+	direct := server.URL()
+	storetest.OK(t, Migrate(t.Context(), direct, ""))
+	conn := storetest.Must(pgx.Connect(t.Context(), direct))(t)
+	defer conn.Close(t.Context())
+	storetest.Must(conn.Exec(t.Context(), `CREATE SCHEMA unlocked; CREATE FUNCTION unlocked.pg_try_advisory_xact_lock(bigint) RETURNS boolean RETURN true`))(t)
+	_, opened := Open(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
+	migrated := Migrate(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
+	for _, err := range []error{opened, migrated} {
+		if !errors.Is(err, errNoLocks) {
+			t.Errorf("%v", err)
+		}
+	}
+	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(startLock)))(t)
+	storetest.OK(t, checkSessions(t.Context(), storetest.Must(pgx.ParseConfig(direct))(t)))
 }

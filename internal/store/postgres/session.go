@@ -42,32 +42,63 @@ var (
 	errDivided = errors.New("store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
 		"for each session: " +
 		"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
+	errNoLocks = errors.New("store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
+		"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
 	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
 // checkOwnSession returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
-// statements and settings belong to a session. If the server itself did not answer, it opens a second connection to find out.
+// statements and settings belong to a session; and if an advisory lock of one session does not lock out another. It opens a second connection
+// to find out.
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	server, err := serverPID(ctx, conn)
-	if err != nil || server == conn.PgConn().PID() {
-		return err // an equal process ID means that no pooler is in between
+	if err != nil {
+		return err
 	}
+	pooled := server != conn.PgConn().PID()                        // an equal process ID means that no pooler is in between
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout) // a pooler that has no second connection lets it wait
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
-	if err != nil {
+	switch {
+	case err != nil && pooled:
 		return poolerError(bounded, err)
+	case err != nil:
+		return store.Unavailable(postgresCause(err))
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
-	other, err := serverPID(bounded, second)
-	if err != nil {
-		return poolerError(bounded, err)
+	if pooled {
+		other, err := serverPID(bounded, second)
+		if err != nil {
+			return poolerError(bounded, err)
+		}
+		divided, err := dividesSessions(ctx, conn, second, server, other)
+		if divided {
+			return errDivided
+		}
+		if err != nil {
+			return err
+		}
 	}
-	divided, err := dividesSessions(ctx, conn, second, server, other)
-	if divided {
-		return errDivided
+	return checkLocks(ctx, conn, second)
+}
+
+// startLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
+const startLock = migrationLock + 1
+
+// checkLocks returns errNoLocks if both sessions get the same advisory lock. If another process has it, it locks.
+func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
+	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
+		return err
 	}
-	return err
+	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
+	for _, conn := range []*pgx.Conn{first, second} { // the second one's transaction, and so its lock, ends with the statement
+		var locked bool
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(startLock)).Scan(&locked)
+		if err != nil || !locked {
+			return err
+		}
+	}
+	return errNoLocks
 }
 
 // poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in fault.Unavailable.

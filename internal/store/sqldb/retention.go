@@ -142,7 +142,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among)...)
 }
 
-// StorageStatus returns the age of the oldest row, and how much Expire and Forget still have to do.
+// StorageStatus returns the age of the oldest row, the size of the database, and how much Expire and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		before := store.DueBefore(now, age)
@@ -158,9 +158,23 @@ func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.Sto
 	if err != nil {
 		return store.StorageStatus{}, err
 	}
+	if e.Bytes, err = db.bytes(ctx); err != nil {
+		return store.StorageStatus{}, err
+	}
 	e.Partitions, err = db.Partitions(ctx)
 	return e, err
 }
+
+// bytes returns the size of the database.
+func (db *DB) bytes(ctx context.Context) (int64, error) {
+	sizes, err := ReadAll(ctx, db, OneColumn[int64], db.Dialect.pick(sizeSQL), nil)
+	if err != nil {
+		return 0, err
+	}
+	return sizes[0], nil
+}
+
+var sizeSQL = twin{"SELECT pg_database_size(current_database())", "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
 
 // Partitions returns the partitions of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/page/pagetest"
+)
+
+// What the moving picture of the README may be at most.
+const (
+	mostBytes = 400_000
+	mostTime  = 8 * time.Second
+)
+
+// beat is one picture of the story: what happens before it, what is written below, and for how long it stands.
+type beat struct {
+	caption string // "": as before
+	stands  time.Duration
+	steps   []chromedp.Action[chromedp.Void]
+}
+
+// drawStory draws the moving picture of the README on the page at base: a person asks for a code, waits, asks too early, and enters the code.
+func drawStory(browser context.Context, base string) error {
+	ctx, stop := context.WithTimeout(browser, time.Minute)
+	defer stop()
+	tab, end := pagetest.Tab(ctx)
+	defer end()
+	const to, moment = "ana@example.com", 100 * time.Millisecond
+	type css = chromedp.CSS
+	type steps = []chromedp.Action[chromedp.Void]
+	look := pagetest.Look{Width: 480, Height: 560, Still: true, Lang: "en"}
+	keys := func(field, text string) steps { return steps{chromedp.SendKeys(css(field), text)} }
+	shows := func(text string) chromedp.Action[chromedp.Void] {
+		return until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
+	}
+	s := story{tab: tab}
+	err := s.play([]beat{
+		{"Ana asks for a code", 6 * moment, steps{look.Apply(), chromedp.Navigate(base + "/"), chromedp.WaitVisible(css("#to"))}},
+		{"", 2 * moment, keys("#to", to[:4])},
+		{"", 2 * moment, keys("#to", to[4:11])},
+		{"", 5 * moment, keys("#to", to[11:])},
+		{"It is mailed; the next one in a minute", 8 * moment, steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")}},
+		{"She asks again at once …", 7 * moment, steps{chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")), chromedp.SetValue(css("#to"), to)}},
+		{"… too early: refused, and it costs her nothing", 14 * moment, steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:56")}},
+	})
+	if err != nil {
+		return err
+	}
+	code, err := newestCode(base, to)
+	if err != nil {
+		return err
+	}
+	if err := s.play([]beat{
+		{"She types the code", 3 * moment, keys("#code", code[:2])},
+		{"", 3 * moment, keys("#code", code[2:4])},
+		{"Welcome: the address is hers", 26 * moment, append(keys("#code", code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`))},
+	}); err != nil {
+		return err
+	}
+	return s.write(filepath.Join(pictures, "story.gif"))
+}
+
+// story is a moving picture under way.
+type story struct {
+	tab     context.Context
+	caption string
+	shots   []image.Image
+	stands  []time.Duration
+}
+
+// play takes the picture of each beat.
+func (s *story) play(beats []beat) error {
+	for _, b := range beats {
+		if err := chromedp.Do(s.tab, b.steps...); err != nil {
+			return fmt.Errorf("beat %d: %w", len(s.shots), err)
+		}
+		if b.caption != "" {
+			s.caption = b.caption
+		}
+		if _, err := chromedp.Run(s.tab, chromedp.Evaluate[bool](fmt.Sprintf(writeCaption, s.caption))); err != nil {
+			return err
+		}
+		raw, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
+		if err != nil {
+			return err
+		}
+		shot, err := png.Decode(bytes.NewReader(raw))
+		if err != nil {
+			return err
+		}
+		s.shots, s.stands = append(s.shots, shot), append(s.stands, b.stands)
+	}
+	return nil
+}
+
+// writeCaption writes a text at the lower edge, by a sheet that the page's policy does not see.
+const writeCaption = `(() => {
+	const sheet = new CSSStyleSheet();
+	sheet.replaceSync('body::after { content: ' + JSON.stringify(%q) + '; position: fixed; inset: auto 0 0 0; padding: 12px; text-align: center;' +
+		'font: 600 16px/1.4 system-ui, sans-serif; color: #fff; background: #17201f }');
+	document.adoptedStyleSheets = [sheet];
+	return true;
+})()`
+
+// write writes the pictures as a GIF. Of each but the first it has what differs from the one before.
+func (s *story) write(file string) error {
+	var all gif.GIF
+	colours, took := palette(s.shots), time.Duration(0)
+	var before *image.Paletted
+	for i, shot := range s.shots {
+		now := image.NewPaletted(shot.Bounds(), colours)
+		index := map[color.Color]uint8{}
+		for y := range now.Rect.Dy() {
+			for x := range now.Rect.Dx() {
+				c := shot.At(x, y)
+				n, known := index[c]
+				if !known {
+					n = uint8(colours.Index(c))
+					index[c] = n
+				}
+				now.SetColorIndex(x, y, n)
+			}
+		}
+		part := now
+		if before != nil {
+			part = now.SubImage(changed(before, now)).(*image.Paletted)
+		}
+		all.Image, all.Delay = append(all.Image, part), append(all.Delay, int(s.stands[i]/(10*time.Millisecond)))
+		all.Disposal = append(all.Disposal, gif.DisposalNone)
+		before, took = now, took+s.stands[i]
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &all); err != nil {
+		return err
+	}
+	if b.Len() > mostBytes || took > mostTime {
+		return fmt.Errorf("%s has %d bytes and takes %v", file, b.Len(), took)
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// palette returns the colours that most pixels have, as many as a GIF can.
+func palette(shots []image.Image) color.Palette {
+	count := map[color.Color]int{}
+	for _, shot := range shots {
+		for y := range shot.Bounds().Dy() {
+			for x := range shot.Bounds().Dx() {
+				count[shot.At(x, y)]++
+			}
+		}
+	}
+	most := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	return most[:min(len(most), 256)]
+}
+
+// changed returns the rectangle in which two pictures differ; one pixel where they do not.
+func changed(a, b *image.Paletted) (where image.Rectangle) {
+	for y := range a.Rect.Dy() {
+		for x := range a.Rect.Dx() {
+			if a.ColorIndexAt(x, y) != b.ColorIndexAt(x, y) {
+				where = where.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	if where.Empty() {
+		return image.Rect(0, 0, 1, 1)
+	}
+	return where
+}
+
+// newestCode asks the developer's mailbox for the newest code to an address.
+func newestCode(base, to string) (string, error) {
+	answer, err := http.Get(base + "/mailbox/messages")
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var mails []struct{ To, Code string }
+	if err := json.NewDecoder(answer.Body).Decode(&mails); err != nil {
+		return "", err
+	}
+	for _, m := range mails {
+		if m.To == to && m.Code != "" {
+			return m.Code, nil
+		}
+	}
+	return "", errors.New("no code has come to " + to)
+}
