@@ -126,7 +126,7 @@ func (d *loader) completeApps() {
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
-// maxTestRecipients have a code that is known.
+// maxTestRecipients is how many test recipients there may be: anyone who reads the settings knows their code.
 const maxTestRecipients = 20
 
 // checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/app/core"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
@@ -213,22 +214,28 @@ func TestASendTeachesTheLimiter(t *testing.T) {
 	})
 }
 
-// A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
+// frozen is a database that a process reaches only after a while, whatever became of the caller meanwhile.
+type frozen struct {
+	core.Database
+	meanwhile func()
+}
+
+func (f *frozen) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	f.meanwhile()
+	return f.Database.Begin(context.WithoutCancel(ctx), in)
+}
+
+// A process that was frozen between the gates tells the limiter of its send, whose bucket was lost and rewritten meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
-		s := r.ReplicaOn(r.Store, r.MailServer, r.Carrier)
-		s.Limiter.Around(func(_ context.Context, _ string, do func() error) error { // the Take
-			s.Limiter.Around(nil)
-			defer func() {
-				r.EmptyLimiter()
-				r.QuotaAt(r.Svc)
-				r.Sleep(10 * time.Second)
-				r.QuotaAt(r.Svc)
-			}()
-			return do()
-		})
+		s := r.ReplicaOn(&frozen{r.Store, func() {
+			r.EmptyLimiter()
+			r.QuotaAt(r.Svc)
+			r.Sleep(10 * time.Second)
+			r.QuotaAt(r.Svc)
+		}}, r.MailServer, r.Carrier)
 		if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
 			t.Fatalf("%v %+v", err, a)
 		}

@@ -82,7 +82,7 @@ func dirMissing(tree fs.FS, dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readTree reads the files below the root.
+// readTree returns the contents of the files below the root, and an error for each file that no purpose, locale or part uses.
 func (k kind) readTree(tree fs.FS) (sources, []error) {
 	files := sources{}
 	var errs []error

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Bucket names one recipient's counting sends under one policy.
+// Bucket names the sends of one recipient that count under one policy.
 type Bucket struct {
 	App       string
 	Channel   recipient.Channel

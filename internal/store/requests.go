@@ -98,7 +98,7 @@ type Held struct {
 // Row returns h, also of a type that embeds it.
 func (h Held) Row() Held { return h }
 
-// Outcome ends a send for good.
+// Outcome is how a send ended. Finish writes it; nothing changes it later but a receipt.
 type Outcome struct {
 	Held
 	Status       Status // Sent, Failed or Unknown

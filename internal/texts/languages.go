@@ -49,16 +49,16 @@ func Wanted(list string) []language.Tag {
 // Choose returns what there is in the language that fits a list of tags (Accept-Language) best by the rules of CLDR, and the tag that
 // decided: the first one for which there is a language at all. So readers of traditional Chinese get zh-Hans rather than the English that
 // they name second. ok is false if no tag has a language; then it returns the first of All, and the first tag, or language.Und if Wanted
-// returns none.
+// returns none or there is nothing in any language.
 func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
+	if len(c.all) == 0 { // as most purposes have no title: the list need not be parsed
+		return in, language.Und, false
+	}
 	wanted := Wanted(list)
-	if len(c.all) > 0 {
-		in = c.all[0]
-		for _, tag := range wanted {
-			if _, i, sure := c.matcher.Match(tag); sure > language.No {
-				return c.all[i], tag, true
-			}
+	for _, tag := range wanted {
+		if _, i, sure := c.matcher.Match(tag); sure > language.No {
+			return c.all[i], tag, true
 		}
 	}
-	return in, append(wanted, language.Und)[0], false
+	return c.all[0], append(wanted, language.Und)[0], false
 }

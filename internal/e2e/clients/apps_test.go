@@ -201,6 +201,7 @@ func attempts(owner *tenant) map[string][]attempt {
 		"channels":              {{backEnd: 200, browser: 200}},
 		"widget":                {{backEnd: 200, browser: 200}},
 		"providerEvents":        {{path: "/v1/events/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
+		"authHook":              {{path: "/v1/hooks/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
 		"carrierReceipt":        {{path: "/v1/receipts/" + owner.name, body: `{}`, backEnd: 404, browser: 404}},
 		"carrierReceiptByQuery": {{path: "/v1/receipts/" + owner.name, backEnd: 404, browser: 404}},
 

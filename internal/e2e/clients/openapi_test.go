@@ -178,7 +178,7 @@ func TestRefusalsMatchTheSpecification(t *testing.T) {
 				if a.StatusCode != http.StatusMethodNotAllowed || !strings.Contains(a.Header.Get("Allow"), "OPTIONS") || strings.Contains(a.Header.Get("Allow"), method) {
 					t.Errorf("%s %s: %d, Allow %q", method, at, a.StatusCode, a.Header.Get("Allow"))
 				}
-			case operation.RequestBody != nil && path != "/v1/events/{name}":
+			case operation.RequestBody != nil && path != "/v1/events/{name}" && path != "/v1/hooks/{name}": // none of this name is there
 				a := s.Do(0, method, at, `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, key(path))
 				if err := apptest.Conforms(router, method, at, a); a.StatusCode != http.StatusRequestEntityTooLarge || err != nil {
 					t.Errorf("%s %s with a large body: %d, %v", method, at, a.StatusCode, err)

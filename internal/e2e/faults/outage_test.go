@@ -199,9 +199,10 @@ func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 	s.Start(1)
 	s.AwaitReady(0, http.StatusOK, "ok")
 	var ids []string
+	body := ""
 	tells := func() bool {
-		_, body := s.Ready(0)
-		return strings.HasPrefix(body, "degraded: mail_servers_suspended: ")
+		_, body = s.Ready(0)
+		return strings.Contains(body, "mail_servers_suspended: ") // on a busy machine the database may be slow too
 	}
 	s.Await("the suspension", func() bool {
 		ids = append(ids, s.Ask(0, fmt.Sprintf("w%d@example.com", len(ids))).ID)
@@ -215,7 +216,7 @@ func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 	before := s.Metric(0, tried)
 	s.Await("two more attempts", func() bool {
 		if !tells() {
-			t.Fatalf("nothing is told, though %d mails wait", len(ids))
+			t.Fatalf("%q is told, though %d mails wait", body, len(ids))
 		}
 		now, _ := strconv.Atoi(s.Metric(0, tried))
 		then, _ := strconv.Atoi(before)

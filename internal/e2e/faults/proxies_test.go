@@ -114,7 +114,8 @@ func TestRollingRestarts(t *testing.T) {
 }
 
 // A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has lost Postgres is taken out, and the other
-// one serves everything. The service waits four times as long as in the product for its parts (apptest), and so do the proxies for the service.
+// one serves everything. The proxies wait four times as long as those of operators, for on a busy machine the service may lack a processor; that
+// its answers come before their 8 s, verification.TestASendHasOneDeadline says.
 func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 	t.Parallel()
 	for _, proxy := range []servertest.ReverseProxy{

@@ -35,7 +35,7 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
 		t.columns = append(t.columns, column{
-			Column: c, of: elementOf(c.Field), read: cmp.Or(read[c.Name], alias+"."+c.Name),
+			Column: c, of: elementTypeOf(c.Field), read: cmp.Or(read[c.Name], alias+"."+c.Name),
 			write: func(buf []byte, row []store.Column) []byte { return appendField(buf, row[i]) },
 		})
 	}
@@ -144,8 +144,8 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	return list
 }
 
-// elementOf returns the type in Postgres of a field, by the field's address.
-func elementOf(field any) elementType {
+// elementTypeOf returns the type in Postgres of a field, by the field's address.
+func elementTypeOf(field any) elementType {
 	switch field.(type) {
 	case *time.Time:
 		return Instant
