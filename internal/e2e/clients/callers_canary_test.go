@@ -18,13 +18,7 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
 	s := apptest.OnOwnPostgres(t).WithWebhook(hook, "policies:\n  default:\n"+apptest.Roomy)
-	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
-	apptest.Must(t, err)
-	defer conn.Close(s.Context())
-	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'", "ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
-		_, err := conn.Exec(s.Context(), sql)
-		apptest.Must(t, err)
-	}
+	logStatements(s)
 	db, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
 	apptest.Must(t, err)
 	defer db.Close(s.Context())

@@ -23,19 +23,25 @@ const (
 	canaryCode    = "ZXWVTSRQ"
 )
 
+// logStatements makes Postgres log each statement and its arguments.
+func logStatements(s *apptest.Stack) {
+	s.Helper()
+	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
+	apptest.Must(s.T, err)
+	defer conn.Close(s.Context())
+	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'", "ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
+		_, err := conn.Exec(s.Context(), sql)
+		apptest.Must(s.T, err)
+	}
+}
+
 // A recipient, a code, keys, tokens and the like go through everything that the service does, and no sink shows them: not its log at
 // the level debug, answers and errors, metrics, webhooks, rows, acts, the limiter's keys, nor the arguments of its SQL.
 func TestNoSinkShowsACanary(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
 	s := apptest.OnOwnPostgres(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
-	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
-	apptest.Must(t, err)
-	defer conn.Close(s.Context())
-	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'", "ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
-		_, err := conn.Exec(s.Context(), sql)
-		apptest.Must(t, err)
-	}
+	logStatements(s)
 	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
 	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
 	s.Start(2)
