@@ -219,6 +219,8 @@ func attempts(owner *tenant) map[string][]attempt {
 		"adminPrefixes":     admin("", ""),
 		"adminLiftPrefix":   admin("", `{"id":"`+owner.pending.Send.ID+`","reason":"ours"}`),
 		"adminActs":         admin("", ""),
+
+		"adminAcceptSubscription": admin("", `{"provider":"ses","reason":"ours"}`),
 		"adminQuotaReset":   admin("", `{`+person("ana")+`,"reason":"ours"}`),
 		"adminErase":        admin("", `{`+person("ana")+`,"reason":"ours"}`),
 		"adminCancel":       admin(send+"/cancel", reason),
