@@ -74,7 +74,7 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker.
+// Check implements document.checker: what its scheme needs is given, a signature covers its time, and the secret is long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {

@@ -83,7 +83,7 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker.
+// Check implements document.checker: the mistakes of the carrier's own settings, and its secret is there if it needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // what is missing may be what was wrong
@@ -111,7 +111,7 @@ func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20
 
-// Check implements document.checker.
+// Check implements document.checker: carriers, countries and spend fit each other.
 func (s *smsSettings) Check(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)

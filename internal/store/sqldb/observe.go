@@ -20,7 +20,7 @@ var Kinds = []string{"read", "write", "look", "verification", "claim", "release"
 // and a function that names it, for log lines. f must not block.
 func Observed(db *DB, f func(kind string, name func() string, took time.Duration)) *DB {
 	o := observer{f}
-	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}}
+	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
 }
 
 type observer struct {

@@ -4,6 +4,7 @@ package sqldb
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ type DB struct {
 	Dialect Dialect
 	Engine
 	PerDatabase
+	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
 }
 
 // Commit is a committed send.
@@ -121,7 +123,8 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect Dialect
-	Now     time.Time // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	Now     time.Time           // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: nobody asks
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
