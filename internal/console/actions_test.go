@@ -25,7 +25,7 @@ func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
-	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
+	d, err := r.Codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	h, err := r.DB.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})

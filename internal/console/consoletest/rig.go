@@ -11,24 +11,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/gates"
+	"sendcode/internal/app/core"
+	"sendcode/internal/code"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: a database and a limiter in memory, the gates in front of both, and one clock.
+// Rig is what tests of the console stand on: the use cases over a database and a limiter in memory, on one clock. Nothing runs in the background.
 type Rig struct {
 	*testing.T
 	Clock   *Clock
 	DB      *sqlitetest.DB
 	Limiter *quota.Memory
-	Gates   *gates.Gates
+	Codes   *verificationtest.Process
 	Ring    *keys.Ring
 	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
@@ -42,7 +45,14 @@ func NewRig(t *testing.T) *Rig {
 	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
 	r.DB.Actions = slog.New(slog.NewJSONHandler(&r.actions, nil))
 	t.Cleanup(r.checkActionLines)
-	r.Gates = gates.New(r.Limiter, r.DB, policy.NewInForce(policy.Set{}, r.Clock.Now), r.Clock.Now, r.Logger())
+	login := policy.Purpose{
+		Name: "login", Policy: quota.Policy{Name: "default", Rules: verificationtest.DefaultRules()}, Shares: []string{"login"}, TTL: 10 * time.Minute,
+		CodeLength: 6, Alphabet: code.Digits,
+	}
+	r.Codes = verificationtest.New(verificationtest.Settings{
+		Set:   policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{"login": login}},
+		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
+	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Sender: &verificationtest.MailServer{}, Logger: r.Logger(), Now: r.Clock.Now})
 	return r
 }
 

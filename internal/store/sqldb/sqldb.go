@@ -16,11 +16,11 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// DB is the store: the methods here, which are the same in both databases, and those of Native. postgres.DB and sqlite.DB embed it.
+// DB is the store: the methods here, which are the same in both databases, and those of PerDatabase. postgres.DB and sqlite.DB embed it.
 type DB struct {
 	Dialect Dialect
 	Engine
-	Native
+	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
 }
 
@@ -63,8 +63,8 @@ type Engine interface {
 	Close() error
 }
 
-// Native has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
-type Native interface {
+// PerDatabase has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
+type PerDatabase interface {
 	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
 	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
 	// wrote it, and writes no second one.
