@@ -221,11 +221,11 @@ func attempts(owner *tenant) map[string][]attempt {
 		"adminActs":         admin("", ""),
 
 		"adminAcceptSubscription": admin("", `{"provider":"ses","reason":"ours"}`),
-		"adminQuotaReset":   admin("", `{`+person("ana")+`,"reason":"ours"}`),
-		"adminErase":        admin("", `{`+person("ana")+`,"reason":"ours"}`),
-		"adminCancel":       admin(send+"/cancel", reason),
-		"adminResend":       admin(send+"/resend", reason),
-		"adminReveal":       admin(send+"/reveal", reason),
+		"adminQuotaReset":         admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminErase":              admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminCancel":             admin(send+"/cancel", reason),
+		"adminResend":             admin(send+"/resend", reason),
+		"adminReveal":             admin(send+"/reveal", reason),
 	}
 }
 
