@@ -161,6 +161,18 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// A certificate that was verified is kept until it expires.
+func TestKnownCertificateExpires(t *testing.T) {
+	a := snstest.New(t)
+	a.Leaf.NotAfter = now.Add(time.Hour)
+	topic := a.Subscriber()
+	for _, wait := range []time.Duration{0, time.Hour, time.Hour + time.Second} {
+		_, err := topic.Verify(t.Context(), a.Sign(snstest.Notification("hi", now.Add(wait))), now.Add(wait))
+		servertest.Same(t, fmt.Sprintf("believed after %v", wait), err == nil, wait <= time.Hour)
+	}
+	servertest.Same(t, "asked", len(a.Asked()), 2)
+}
+
 // While Amazon gives no certificate, a message is neither believed nor forged. Later it is believed.
 func TestAmazonAway(t *testing.T) {
 	a := snstest.New(t)
@@ -209,9 +221,24 @@ func TestConfirm(t *testing.T) {
 	if err := topic.Confirm(t.Context(), m); err == nil || strings.Contains(err.Error(), "a+b") {
 		t.Errorf("%v", err)
 	}
-	if err := topic.Confirm(t.Context(), sns.Message{Kind: sns.Notification}); err == nil {
-		t.Error("a notification was confirmed")
+	a.Answer = nil
+	for name, m := range map[string]map[string]string{
+		"a notification with a token": with(snstest.Notification("hi", now), "Token", "abc"), // which its signature does not cover
+		"an end":                      snstest.Confirmation("UnsubscribeConfirmation", "abc", now), "no token": snstest.Confirmation("SubscriptionConfirmation", "", now),
+	} {
+		body := a.Sign(m)
+		if m["Type"] == "Notification" {
+			body = []byte(strings.Replace(string(a.Sign(with(m, "Token", ""))), "{", `{"Token":"abc",`, 1))
+		}
+		m, err := topic.Verify(t.Context(), body, now)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := topic.Confirm(t.Context(), m); err == nil {
+			t.Errorf("%s was confirmed", name)
+		}
 	}
+	servertest.Same(t, "confirmed", len(a.Confirmed()), 1)
 }
 
 func TestIsTopic(t *testing.T) {
