@@ -81,7 +81,8 @@ func (v *eventProvider) Check(p *document.Mapping) {
 		it   string
 		when bool
 	}{
-		{"secret_env", v.SecretEnv == ""},
+		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SNS},
+		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SNS},
 		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
 		{"signed", a.Scheme == reports.HMACFields && len(a.Fields) == 0},
 		{"signature", a.Scheme == reports.HMACFields && len(a.Signature) == 0},

@@ -76,6 +76,22 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 	r.Acts()
 }
 
+// A subscription is accepted for a provider with a topic alone, and with a reason; the list of acts offers it, except to readers.
+func TestAcceptingASubscription(t *testing.T) {
+	r, b := loggedIn(t)
+	const path, script = "/admin/acts/subscription", "/v1/admin/subscriptions"
+	contains(t, b.Get("/admin/acts"), `action="`+path+`"`, "<option>ses</option>")
+	lacks(t, r.As("reader").Get("/admin/acts"), path)
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {" "}}), http.StatusUnprocessableEntity), "Say why; it is recorded.")
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"resend"}, "reason": {"x"}}), http.StatusUnprocessableEntity), "No provider of this name has a topic.")
+	b.Script(http.StatusUnprocessableEntity, http.MethodPost, script, `{"provider":"resend","reason":"x"}`)
+	r.Acts("test|account.add|done|||")
+	redirects(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {"ticket 7"}}), "/admin/acts")
+	b.Script(http.StatusNoContent, http.MethodPost, script, `{"provider":"ses","reason":"ticket 8"}`)
+	r.Acts("test|account.add|done|||", "admin|subscription.accept|begun|||ticket 7", "token|subscription.accept|begun|||ticket 8")
+	contains(t, b.Get("/admin/acts"), "accepted a subscription", "ticket 8")
+}
+
 // From a page: what is done is shown, recorded, and not offered again.
 func TestDeedsFromAPage(t *testing.T) {
 	r, b := loggedIn(t)

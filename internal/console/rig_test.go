@@ -43,7 +43,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		Status: func(context.Context) Status { return Status{Counted: true} },
+		Status: func(context.Context) Status { return Status{Counted: true} }, Topics: []string{"ses"},
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.DB.StorageStatus(ctx, 90*24*time.Hour)
 		},

@@ -42,6 +42,7 @@ import (
 // Store are the database's methods for support. Implementation: sqldb.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
 	CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error

@@ -44,10 +44,7 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL reads the address of an account:
-//
-//	resend://:key@api.resend.com
-//	ses://id:secret@region?configuration_set=codes
+// ParseURL reads the address of an account, whose form each provider has for itself, as in resend://:key@api.resend.com.
 //
 // conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none, which is the default on loopback hosts,
 // are for tests and for proxies on this machine; ca is a PEM file that takes the place of the system's authorities. Characters of user and
