@@ -122,7 +122,7 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 // openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
-	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, Native: p}
+	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
 	var err error
 	told, err := p.openPools(ctx, url, role, tracer)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [Observed] tells apart: the methods of Native and the shared reads by themselves, and all others as read and write.
+// Kinds lists what [Observed] tells apart: the methods of PerDatabase and the shared reads by themselves, and all others as read and write.
 var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
@@ -28,7 +28,7 @@ type Observer interface {
 // Observed returns the store, of whose calls the observer is told.
 func Observed(db *DB, told Observer) *DB {
 	o := observer{told}
-	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedNative{db.Native, o}}
+	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
 }
 
 type observer struct{ told Observer }
@@ -108,112 +108,112 @@ func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
 	return e.Engine.ReadStep(ctx, s)
 }
 
-type observedNative struct {
-	Native
+type observedPerDatabase struct {
+	PerDatabase
 	observer
 }
 
-// Begin implements Native, as do the methods below.
-func (n observedNative) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+// Begin implements PerDatabase, as do the methods below.
+func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	ctx, began := n.begin(ctx, "begin")
 	defer n.end(ctx, began, "begin")
-	return n.Native.Begin(ctx, intent)
+	return n.PerDatabase.Begin(ctx, intent)
 }
 
-// Claim implements Native.
-func (n observedNative) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+// Claim implements PerDatabase.
+func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	ctx, began := n.begin(ctx, "claim")
 	defer n.end(ctx, began, "claim")
-	return n.Native.Claim(ctx, c)
+	return n.PerDatabase.Claim(ctx, c)
 }
 
-// Release implements Native.
-func (n observedNative) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+// Release implements PerDatabase.
+func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	ctx, began := n.begin(ctx, "release")
 	defer n.end(ctx, began, "release")
-	return n.Native.Release(ctx, key, id, forget)
+	return n.PerDatabase.Release(ctx, key, id, forget)
 }
 
-// Refused implements Native.
-func (n observedNative) Refused(ctx context.Context, refusals []store.Row) error {
+// Refused implements PerDatabase.
+func (n observedPerDatabase) Refused(ctx context.Context, refusals []store.Row) error {
 	ctx, began := n.begin(ctx, "refused")
 	defer n.end(ctx, began, "refused")
-	return n.Native.Refused(ctx, refusals)
+	return n.PerDatabase.Refused(ctx, refusals)
 }
 
-// Check implements Native.
-func (n observedNative) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+// Check implements PerDatabase.
+func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
 	ctx, began := n.begin(ctx, "check")
 	defer n.end(ctx, began, "check")
-	return n.Native.Check(ctx, c)
+	return n.PerDatabase.Check(ctx, c)
 }
 
-// Renew implements Native.
-func (n observedNative) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+// Renew implements PerDatabase.
+func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	ctx, began := n.begin(ctx, "renew")
 	defer n.end(ctx, began, "renew")
-	return n.Native.Renew(ctx, lease, held)
+	return n.PerDatabase.Renew(ctx, lease, held)
 }
 
-// Finish implements Native.
-func (n observedNative) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+// Finish implements PerDatabase.
+func (n observedPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	ctx, began := n.begin(ctx, "finish")
 	defer n.end(ctx, began, "finish")
-	return n.Native.Finish(ctx, outcome)
+	return n.PerDatabase.Finish(ctx, outcome)
 }
 
-// Postpone implements Native.
-func (n observedNative) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+// Postpone implements PerDatabase.
+func (n observedPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
 	ctx, began := n.begin(ctx, "postpone")
 	defer n.end(ctx, began, "postpone")
-	return n.Native.Postpone(ctx, p)
+	return n.PerDatabase.Postpone(ctx, p)
 }
 
-// TakeOver implements Native.
-func (n observedNative) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOver implements PerDatabase.
+func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
-	return n.Native.TakeOver(ctx, q, lease, limit)
+	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
-// TakeOverExpired implements Native.
-func (n observedNative) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOverExpired implements PerDatabase.
+func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
-	return n.Native.TakeOverExpired(ctx, q, lease, limit)
+	return n.PerDatabase.TakeOverExpired(ctx, q, lease, limit)
 }
 
-// RefundsDue implements Native.
-func (n observedNative) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+// RefundsDue implements PerDatabase.
+func (n observedPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	ctx, began := n.begin(ctx, "refunds_due")
 	defer n.end(ctx, began, "refunds_due")
-	return n.Native.RefundsDue(ctx, lease, limit)
+	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
-// AppEventEnded implements Native.
-func (n observedNative) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// AppEventEnded implements PerDatabase.
+func (n observedPerDatabase) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	ctx, began := n.begin(ctx, "app_event_ended")
 	defer n.end(ctx, began, "app_event_ended")
-	return n.Native.AppEventEnded(ctx, end)
+	return n.PerDatabase.AppEventEnded(ctx, end)
 }
 
-// CountHours implements Native.
-func (n observedNative) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
+// CountHours implements PerDatabase.
+func (n observedPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
 	ctx, began := n.begin(ctx, "count_hours")
 	defer n.end(ctx, began, "count_hours")
-	return n.Native.CountHours(ctx, life, keep, limit)
+	return n.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
-// EnsurePartitions implements Native.
-func (n observedNative) EnsurePartitions(ctx context.Context) (time.Time, error) {
+// EnsurePartitions implements PerDatabase.
+func (n observedPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
 	ctx, began := n.begin(ctx, "ensure_partitions")
 	defer n.end(ctx, began, "ensure_partitions")
-	return n.Native.EnsurePartitions(ctx)
+	return n.PerDatabase.EnsurePartitions(ctx)
 }
 
-// Ping implements Native.
-func (n observedNative) Ping(ctx context.Context) error {
+// Ping implements PerDatabase.
+func (n observedPerDatabase) Ping(ctx context.Context) error {
 	ctx, began := n.begin(ctx, "ping")
 	defer n.end(ctx, began, "ping")
-	return n.Native.Ping(ctx)
+	return n.PerDatabase.Ping(ctx)
 }
