@@ -77,7 +77,8 @@ type Gates struct {
 	outage    outage
 	rebuilds  atomic.Int64
 	clocks    *clocks
-	rows      rows
+	reads     sharedReads
+	only      onlyLimiter
 	refunded  instants // by ID; what the limiter may count again after a failover
 	rewrites  instants // by bucket of the limiter
 }
@@ -97,7 +98,7 @@ func (g *Gates) countRebuild() {
 // New makes the gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
-		rows: newRows(), RefundLater: func(string, map[quota.Scope]string) {}}
+		reads: newSharedReads(), only: newOnlyLimiter(), RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, localBuckets)
 	}
