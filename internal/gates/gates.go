@@ -75,6 +75,7 @@ type Gates struct {
 	deciding  sync.RWMutex // held while local decides alone, shared while it counts what the limiter admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
+	warnedAt  atomic.Int64 // when logUncompared last logged a line; µs since 1970
 	rebuilds  atomic.Int64
 	clocks    *clocks
 	reads     sharedReads
@@ -120,6 +121,14 @@ func (g *Gates) logOutage(err error) {
 func (g *Gates) logRecovery() {
 	if g.outage.lasts.CompareAndSwap(true, false) {
 		g.logger.Info("limiter available again", "sends_decided_by_database", g.outage.sends.Swap(0))
+	}
+}
+
+// logUncompared logs that limiter and database could not be compared, at most once a minute: while the limiter is slow, each request meets it.
+func (g *Gates) logUncompared(ctx context.Context, err error) {
+	now, last := g.now(), g.warnedAt.Load()
+	if now.Sub(time.UnixMicro(last)) >= time.Minute && g.warnedAt.CompareAndSwap(last, now.UnixMicro()) {
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
 	}
 }
 

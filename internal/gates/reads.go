@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	readsApart      = 20 * time.Millisecond // between the end of a read for refusals and the beginning of the next one of the same rows
+	readsApart      = 20 * time.Millisecond // between two reads for refusals of the same rows, after
+	readsAtOnce     = 32                    // so many that wait for none
 	readsOfRefusals = 32                    // how many reads for refusals are under way at once, of strangers and of others
 )
 
@@ -24,6 +25,7 @@ type sharedReads struct {
 	strangers, others chan struct{}
 
 	mu      sync.Mutex
+	turns   recent[time.Time]         // by buckets: when the next read would begin if each had been readsApart from the one before
 	waiting map[readKey]*sharedRead   // not begun
 	busy    map[readKey]chan struct{} // closed when the next one may begin
 }
@@ -102,19 +104,24 @@ func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error
 	}
 	defer func() {
 		<-slots
-		time.AfterFunc(readsApart, func() { r.end(key, ended) })
+		r.end(key, ended)
 	}()
 	return read()
 }
 
-// await waits until a read of a key may begin, and takes a slot. Error: of ctx.
+// await waits until the read before of a key has ended and it is the next one's turn, and takes a slot. Error: of ctx.
 func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struct{}) error {
-	r.mu.Lock()
-	before := r.busy[key]
-	r.mu.Unlock()
+	before, wait := r.turn(key, time.Now())
 	if before != nil {
 		select {
 		case <-before:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -125,6 +132,19 @@ func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struc
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// turn takes the next turn of a key's buckets. It returns what is closed when the read before has ended, nil if none is under way, and how long
+// the turn is away.
+func (r *sharedReads) turn(key readKey, now time.Time) (before chan struct{}, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, _ := r.turns.get(key.buckets)
+	if at.Before(now) {
+		at = now
+	}
+	r.turns.put(key.buckets, at.Add(readsApart))
+	return r.busy[key], at.Sub(now) - readsAtOnce*readsApart
 }
 
 // begin ends the time in which others can join the waiting read of a key. runs: it runs now, until end is called with what begin returns.

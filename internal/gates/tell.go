@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
-	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -268,7 +267,7 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 		states = quota.Evaluate(f.rules, f.events, f.at).Rules
 	}
 	if failed != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed, runbook.Redis.See())
+		g.logUncompared(ctx, failed)
 		states = stricter(states, d.Rules)
 	}
 	return Told{withStates(s, d, states), f.history}, nil
