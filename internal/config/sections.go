@@ -18,7 +18,7 @@ import (
 // kindConfirm is the kind of a purpose by which an address is confirmed, and nobody signs in.
 const kindConfirm = "confirm"
 
-// Check implements document.checker.
+// Check implements document.checker: its policy exists; a code for signing in is short-lived, one to confirm with is long.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == kindConfirm; {
@@ -29,14 +29,14 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: the purposes of its page exist.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: its ID is not one of the service's own, and scopes are given to secret keys alone.
 func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
@@ -49,7 +49,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: its app exists.
 func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)

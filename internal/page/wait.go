@@ -74,7 +74,7 @@ const few = 2
 // addRules adds the rules to a card: folded while all but the shortest of the recipient's rules have many places left.
 func (l *visit) addRules(k *card) {
 	rules := l.answer.Quota.Rules
-	k.Rows = l.t.pips(l.answer.Quota)
+	k.Rows = l.t.quotaMarks(l.answer.Quota)
 	var shortest time.Duration
 	for _, s := range rules {
 		if s.Scope == quota.Recipient && (shortest == 0 || s.Window < shortest) {
@@ -89,9 +89,9 @@ func (l *visit) addRules(k *card) {
 	})
 }
 
-// pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
+// quotaMarks returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
 // while it refuses.
-func (t words) pips(d quota.Decision) []web.Pips {
+func (t words) quotaMarks(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
 		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]

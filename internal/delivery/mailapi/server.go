@@ -60,9 +60,9 @@ const (
 const codeNoMailbox = "5.1.1"
 
 const (
-	errClosed = delivery.Problem("the sender is closed")
-	errLogin  = delivery.Problem("the key or the signature is refused")
-	errUTF8   = delivery.Problem("the provider does not take non-ASCII local parts")
+	errClosed = delivery.SafeText("the sender is closed")
+	errLogin  = delivery.SafeText("the key or the signature is refused")
+	errUTF8   = delivery.SafeText("the provider does not take non-ASCII local parts")
 )
 
 // Server is one account with a provider. Safe for concurrent use.

@@ -60,7 +60,7 @@ func parseURL(text string) (Config, error) {
 			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
 		}, err
 	}
-	return Config{}, delivery.Problem("the scheme must be one of smtp, smtps, " + strings.Join(mailapi.Schemes(), ", "))
+	return Config{}, delivery.SafeText("the scheme must be one of smtp, smtps, " + strings.Join(mailapi.Schemes(), ", "))
 }
 
 // Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It dials nothing.

@@ -93,15 +93,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.Host == "" || strings.ContainsFunc(c.Host, isForbiddenInCommand):
-		return c, delivery.Problem("smtp: the host name is missing or malformed")
+		return c, delivery.SafeText("smtp: the host name is missing or malformed")
 	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
-		return c, delivery.Problem("smtp: the name for EHLO is malformed")
+		return c, delivery.SafeText("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
-		return c, delivery.Problem("smtp: user name and password go together")
+		return c, delivery.SafeText("smtp: user name and password go together")
 	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
-		return c, delivery.Problem("smtp: a password with tls=none would cross the network in the clear")
+		return c, delivery.SafeText("smtp: a password with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
-		return c, delivery.Problem("smtp: conns_min is more than conns")
+		return c, delivery.SafeText("smtp: conns_min is more than conns")
 	}
 	return c, nil
 }
