@@ -104,12 +104,12 @@ func (d *loader) completePurposes() {
 	}
 }
 
-// completeApps puts DefaultApp first, after it has added it if the file does not name it, and has checked all apps.
+// completeApps puts defaultApp first, after it has added it if the file does not name it, and has checked all apps.
 func (d *loader) completeApps() {
 	c := d.config
-	isDefault := func(a App) bool { return a.Name == DefaultApp }
+	isDefault := func(a App) bool { return a.Name == defaultApp }
 	if !slices.ContainsFunc(c.Apps, isDefault) {
-		c.Apps = append(c.Apps, App{Name: DefaultApp})
+		c.Apps = append(c.Apps, App{Name: defaultApp})
 	}
 	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range c.Apps {
@@ -228,7 +228,7 @@ func (d *loader) checkCombinations() {
 	}
 	if c.Loopback() {
 		if page.Given["app"] == nil {
-			c.Page.App = DefaultApp
+			c.Page.App = defaultApp
 		}
 		return
 	}
