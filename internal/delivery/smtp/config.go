@@ -63,9 +63,9 @@ const (
 func (c Config) String() string {
 	c, _ = c.withDefaults()
 	if c.TLS == TLSImplicit {
-		return "smtps://" + c.address()
+		return "smtps://" + c.Address()
 	}
-	return "smtp://" + c.address()
+	return "smtp://" + c.Address()
 }
 
 // GoString masks the password in %#v.
@@ -74,7 +74,8 @@ func (c Config) GoString() string { return c.String() }
 // LogValue masks the password in logs.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-func (c Config) address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+// Address returns host:port.
+func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
 // withDefaults returns the configuration with the defaults in its zero fields. The error is the first thing that is wrong; it has no
 // credentials.
