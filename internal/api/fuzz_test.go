@@ -17,13 +17,11 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/app/core"
-	"sendcode/internal/message"
 	"sendcode/internal/server"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
-	"sendcode/templates"
 )
 
 const (
@@ -35,10 +33,6 @@ const (
 // newAPI is the API over the real use cases, with the database and the limiter in memory. What it logs goes to logged.
 func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
-	renderer, err := message.New(templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
 	logger := slog.New(slog.NewJSONHandler(logged, nil))
 	settings := verificationtest.TestSettings(t)
 	verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
@@ -47,7 +41,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 		c(&settings)
 	}
 	codes := verificationtest.New(settings, core.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), DB: sqlitetest.Open(t, time.Now), Mails: renderer, Logger: logger,
+		Limiter: quota.NewMemory(time.Now, "process"), DB: sqlitetest.Open(t, time.Now), Logger: logger,
 		Sender: &verificationtest.MailServer{},
 	})
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type supabase struct {
 	e      *echo.Echo
 	hook   string
 	secret [][]byte // of which each request has a signature
+	lost   int      // of the next call so many answers are lost, since the connection broke
 }
 
 func newSupabase(r *vtest.Rig, kind hooks.Server) *supabase {
@@ -41,7 +43,7 @@ func newSupabase(r *vtest.Rig, kind hooks.Server) *supabase {
 	e := server.New(server.Config{Logger: logger})
 	api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,
 		Purposes: map[string]string{"email_change": "login"}}}, r.Svc, logger).Register(e)
-	return &supabase{r, e, "auth", [][]byte{hookSecrets[1], hookSecrets[0]}}
+	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 
 // body is a recorded body.
@@ -55,22 +57,53 @@ func (s *supabase) body(name string) string {
 }
 
 // post is one attempt.
-func (s *supabase) post(body string) *httptest.ResponseRecorder {
+func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseRecorder {
 	s.Helper()
-	req := httptest.NewRequest(http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
 	id := uuid.NewString() // a new one for each attempt
 	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
 		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")}}
 	w := httptest.NewRecorder()
 	s.e.ServeHTTP(w, req)
-	synctest.Wait()
 	return w
 }
 
-// call is what Supabase's client is told after an attempt, as docs/supabase.md says: a status and a text; "200 " if the code is kept.
+// call is what Supabase's client is told, as docs/supabase.md says: a status and a text; "200 " if the code is kept. It has 5 s for three
+// attempts, 2 s apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
-	w := s.post(body)
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+	defer cancel()
+	const tooLate = "422 Failed to reach hook within maximum time of 5.000000 seconds"
+	for n := range 3 {
+		told := make(chan string, 1)
+		go func() { told <- s.attempt(ctx, body) }()
+		select {
+		case <-ctx.Done():
+			return tooLate
+		case answer := <-told:
+			synctest.Wait()
+			if s.lost--; s.lost < 0 {
+				s.lost = 0
+				return answer
+			}
+			if n == 2 {
+				return "422 Failed to reach hook after maximum retries"
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return tooLate
+		case <-time.After(2 * time.Second):
+		}
+	}
+	panic("three attempts end above")
+}
+
+// attempt is what Supabase makes of one answer.
+func (s *supabase) attempt(ctx context.Context, body string) string {
+	s.Helper()
+	w := s.post(ctx, body)
 	switch w.Code {
 	case http.StatusOK:
 		var answer struct {
@@ -135,6 +168,29 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Store.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
 		r.Want("the database is away", s.call(again(signup, 7)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)
+		r.MendStore()
+
+		r.Sleep(time.Minute)
+		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+			if (method == "Claim" || method == "Begin") && at == sqlitetest.Asking {
+				time.Sleep(3 * time.Second)
+			}
+			return sqlitetest.None
+		})
+		r.Want("no answer within 5 s", s.call(again(signup, 8)), "422 Failed to reach hook within maximum time of 5.000000 seconds")
+		r.WantMails(2)
+		r.MendStore()
+		r.Sleep(time.Second)
+		r.WantMails(3) // its code does not work; the earlier one does
+		r.Want("after that", s.call(again(signup, 9)), "429 The next code can be sent in 1 min.")
+		r.Sleep(time.Minute)
+		s.lost = 1
+		r.Want("the connection broke once", s.call(strings.Replace(signup, "-0000000000", "-1100000000", 1)), "200 ")
+		r.WantMails(4)
+		r.Sleep(time.Minute)
+		s.lost = 3
+		r.Want("the connection broke each time", s.call(strings.Replace(signup, "-0000000000", "-1200000000", 1)), "422 Failed to reach hook after maximum retries")
+		r.WantMails(5)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/reports"
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
+	"sendcode/internal/sns"
 	"sendcode/quota"
 )
 
@@ -34,19 +35,24 @@ var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*
 
 // providerEvents serves /v1/events, where mail providers report what became of mails.
 type providerEvents struct {
+	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
+	Subscriptions subscriptions         // nil: there are no topics
+
 	sources map[string]reports.Source
 	events  eventIngester
 	used    limiter
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	now     func() time.Time
+	lines   server.LogThrottle // about forged messages of topics
 }
 
 // NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
 // each event, and of each request that was rejected.
 func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter limiter, count func(provider, outcome string),
 	logger *slog.Logger) *providerEvents {
-	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now}
+	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now,
+		lines: server.LogThrottle{Every: time.Minute}}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -66,7 +72,7 @@ const (
 
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
-	all := []string{forged, malformed, replayed, unavailable}
+	all := []string{forged, malformed, replayed, unavailable, subscribed, unconfirmed, unsubscribed}
 	for _, r := range reports.Results {
 		all = append(all, string(r))
 	}
@@ -96,10 +102,18 @@ func (p *providerEvents) receive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if topic := p.Topics[source.Name]; topic != nil {
+		return p.receiveFromTopic(c, source, topic, body)
+	}
 	if !source.Verify(c.Request().Header, body, p.now()) {
 		p.count(source.Name, forged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
+	return p.ingest(c, source, body)
+}
+
+// ingest records the events of an authenticated body.
+func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []byte) error {
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, malformed)

@@ -47,7 +47,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 }
 
 // providerAPIWith is the API with a provider that proves itself by auth. One that signs members of the body has its events in a list.
-func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time) *providerAPI {
+func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time, changes ...func(*providerEvents)) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
 		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}}, Detail: []reports.Path{{"why"}},
@@ -67,6 +67,9 @@ func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func(
 		x.counts = append(x.counts, p+" "+o)
 	}, logger)
 	p.now = now
+	for _, change := range changes {
+		change(p)
+	}
 	p.Register(e)
 	x.h = e
 	return x

@@ -27,8 +27,10 @@ import (
 	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
 	"sendcode/internal/page"
+	"sendcode/internal/recipient"
 	"sendcode/internal/requestid"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
 	"sendcode/quota"
@@ -70,7 +72,7 @@ type App struct {
 	listeners []*listener
 	failed    chan error    // what ended a listener's server
 	serving   chan struct{} // closed by Serve
-	backlog   *recentBacklog
+	backlog   *recentAnswer[map[recipient.Channel]store.Backlog]
 	database  *databaseProbe
 	keyCheck  *keyCheck
 	health    *server.Health

@@ -28,7 +28,9 @@ import (
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
+	"sendcode/internal/sns"
 	"sendcode/internal/store"
+	"sendcode/internal/webhook"
 	"sendcode/web"
 )
 
@@ -137,11 +139,18 @@ func (a *App) addRoutes() error {
 // registerProviderEvents adds the routes on which mail providers report events.
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []reports.Source
+	topics := map[string]*sns.Topic{}
+	client := webhook.Guard{Plain: true}.Client(nil, nil) // certificates of authorities come without TLS, and are verified
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
+		if p.Auth.Scheme == reports.SNS {
+			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
+		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger).Register(e)
+	events := api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger)
+	events.Topics, events.Subscriptions = topics, a.core.Desk
+	events.Register(e)
 }
 
 // registerHooks adds the routes on which auth servers have their codes sent.
@@ -238,8 +247,14 @@ func (a *App) registerConsole(e *echo.Echo) {
 			carriers = append(carriers, h.Server)
 		}
 	}
+	var topics []string
+	for _, p := range a.cfg.Providers {
+		if p.Auth.Scheme == reports.SNS {
+			topics = append(topics, p.Name)
+		}
+	}
 	a.console = console.New(console.Config{
-		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk,
+		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),

@@ -51,7 +51,7 @@ func (a *App) addProbes() {
 			return &server.Reason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.backlog = newRecentBacklog(a.db.Backlog)
+	a.backlog = newRecentAnswer(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
@@ -82,32 +82,38 @@ func (a *App) Status(ctx context.Context) console.Status {
 		servers("sms", carriers.Health())
 	}
 	s.Counted = a.backlog.Get(ctx) == nil
-	for _, b := range *a.backlog.last.Load() {
+	for _, b := range a.backlog.last.Load().value {
 		s.UnderWay.Sends += b.Sends
 		s.UnderWay.Age = max(s.UnderWay.Age, b.Age)
 	}
 	return s
 }
 
-// recentBacklog is what is under way, as of at most a second ago.
-type recentBacklog struct {
+// recentAnswer keeps the database's last answer to a question that is asked at most once a second.
+type recentAnswer[T any] struct {
 	server.Recent
-	last atomic.Pointer[map[recipient.Channel]store.Backlog]
+	last atomic.Pointer[answerOf[T]]
 }
 
-func newRecentBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) *recentBacklog {
-	b := &recentBacklog{}
-	b.last.Store(&map[recipient.Channel]store.Backlog{})
-	b.Check = func(ctx context.Context) error {
+type answerOf[T any] struct {
+	value T
+	asked time.Time
+}
+
+func newRecentAnswer[T any](ask func(context.Context) (T, error)) *recentAnswer[T] {
+	r := &recentAnswer[T]{}
+	r.last.Store(&answerOf[T]{})
+	r.Check = func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
-		all, err := ask(ctx)
+		asked := time.Now()
+		value, err := ask(ctx)
 		if err == nil {
-			b.last.Store(&all)
+			r.last.Store(&answerOf[T]{value, asked})
 		}
 		return err
 	}
-	return b
+	return r
 }
 
 // pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and when all is back. One call at a time.
@@ -160,28 +166,13 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 // anyWaits returns a function that reports whether a message of a channel waits for its next attempt, as of at most two seconds ago. While the
 // database has not said that none does, one may.
 func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
-	var none atomic.Pointer[time.Time] // when the database was last asked that said so
-	recent := server.Recent{Check: func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		defer cancel()
-		asked := time.Now()
-		waits, err := a.db.AnyWaits(ctx, ch)
-		switch {
-		case err == nil && waits:
-			return errWaits
-		case err == nil:
-			none.Store(&asked)
-		}
-		return err
-	}}
+	recent := newRecentAnswer(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
-		waits := recent.Get(ctx) != nil // a slow database leaves it as it was
-		last := none.Load()
-		return waits || last == nil || time.Since(*last) > 2*time.Second
+		failed := recent.Get(ctx) != nil // a slow database leaves it as it was
+		last := recent.last.Load()
+		return failed || last.value || time.Since(last.asked) > 2*time.Second
 	}
 }
-
-var errWaits = errors.New("app: a message waits for its next attempt")
 
 // mailServersReason returns a reason if all mail servers are suspended and would try no mail now, or mails wait. A replica without a mail to
 // send does not learn that a server is back: once the next mail would be tried, nothing is known against it. admits is how many mails would be

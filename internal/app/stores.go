@@ -45,6 +45,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
+	db.Actions = a.logger
 	a.db = sqldb.Observed(db, a.statementObserver())
 	a.onClose(db.Close)
 	return nil

@@ -70,7 +70,7 @@ const redirectPath = "/admin/oidc/callback"
 // scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is used if the file names no scopes.
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
 
-// Check implements document.checker.
+// Check implements document.checker: no two tokens have the same hash.
 func (a *adminSettings) Check(p *document.Mapping) {
 	for i, t := range a.Tokens {
 		at, others := p.Children["tokens"][i], a.Tokens[:i]
@@ -80,7 +80,7 @@ func (a *adminSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: it completes scopes and claim; there are no mistakes.
 func (o *oidc) Check(*document.Mapping) {
 	if o.Claim == "" {
 		o.Claim = "email"

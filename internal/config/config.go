@@ -61,7 +61,7 @@ type Config struct {
 	// Networks or addresses whose `X-Forwarded-For` is believed, by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy"`
 	// [Mail providers that report bounces](provider-events.md).
-	Providers []provider `yaml:"provider_events" unique:"name"`
+	Providers []eventProvider `yaml:"provider_events" unique:"name"`
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
 	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is `ana`), `dots` (`a.na` is `ana`), or both.
@@ -264,10 +264,10 @@ type pageSettings struct {
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 
-// DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
-const DefaultApp = "default"
+// defaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
+const defaultApp = "default"
 
-// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of DefaultApp.
+// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of defaultApp.
 const (
 	apiKeyID    = "api_key"
 	publicKeyID = "public_key"

@@ -53,7 +53,7 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Check implements document.checker.
+// Check implements document.checker: its app and purposes exist, each action is one of its server, and its secret is long enough.
 func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {

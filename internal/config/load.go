@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/brand"
 	"sendcode/internal/config/document"
+	"sendcode/internal/sns"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -138,4 +139,7 @@ var checks = map[string]func(text string) string{
 	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
+	"sns_topic": func(text string) string {
+		return problemIf(!sns.IsTopic(text), "must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
+	},
 }

@@ -56,14 +56,14 @@ func (s *SecretSource) setSecret(p *document.Mapping, value, from string) {
 	}
 }
 
-// provider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
-type provider struct {
+// eventProvider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
+type eventProvider struct {
 	reports.Source `yaml:",inline"`
 	SecretSource   `yaml:",inline"`
 }
 
 // SourceWithSecret returns the source with its secret.
-func (p provider) SourceWithSecret() reports.Source {
+func (p eventProvider) SourceWithSecret() reports.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
 	if p.Auth.Scheme == reports.StandardWebhooks {
 		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
@@ -74,14 +74,15 @@ func (p provider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker.
-func (v *provider) Check(p *document.Mapping) {
+// Check implements document.checker: what its scheme needs is given, a signature covers its time, and the secret is long enough.
+func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
-		{"secret_env", v.SecretEnv == ""},
+		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SNS},
+		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SNS},
 		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
 		{"signed", a.Scheme == reports.HMACFields && len(a.Fields) == 0},
 		{"signature", a.Scheme == reports.HMACFields && len(a.Signature) == 0},

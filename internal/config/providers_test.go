@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/reports"
+	"sendcode/internal/sns/snstest"
 )
 
 var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret,
@@ -74,6 +75,27 @@ func TestDocumentedProviders(t *testing.T) {
 		}
 		is(t, x.file, got, x.want)
 	}
+	amazon := snstest.New(t)
+	is(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
+	for file, want := range map[string]string{
+		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2", "complaint": "Complaint complained abuse",
+		"delivery": "Delivery delivered 250 2.6.0", "reject": "Reject bounced ", "delay": "DeliveryDelay ignored ", "identity": "Bounce.Undetermined bounced ",
+	} {
+		text := strings.ReplaceAll(read(t, "testdata/events/ses-"+file+".json"), "SEND", send)
+		body := amazon.Sign(snstest.Notification(text, at))
+		is(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
+		m, err := amazon.Subscriber().Verify(t.Context(), body, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := sources["ses"].Parse([]byte(m.Text))
+		if err != nil || len(all) != 1 {
+			t.Fatal(len(all), err)
+		}
+		e := all[0]
+		is(t, "ses: "+file, e.Type+" "+string(e.Outcome)+" "+e.Detail, want)
+		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known}, []any{send, "ana@example.com", at.Unix(), true})
+	}
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
 
@@ -103,6 +125,8 @@ func TestMistakesOfProviders(t *testing.T) {
 		of("scheme: basic, message_header: Bcc, " + rest):                                 "provider_events[0].message_header: must begin with X-",
 		of("scheme: hmac_fields, signed: [a], signature: b, " + rest):                     "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
 		of("scheme: standard_webhooks, " + rest):                                          "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
+		of("scheme: sns, " + event):                                                       "provider_events[0]: topic is missing",
+		of("scheme: sns, topic: ses-events, " + event):                                    "provider_events[0].topic: must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events",
 		of("scheme: basic, secret_env: SHORT, " + event):                                  "provider_events[0]: the secret must have at least 16 characters",
 	})
 }

@@ -21,7 +21,7 @@ type testRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.checker.
+// Check implements document.checker: the recipient is one of its channel.
 func (t *testRecipient) Check(p *document.Mapping) {
 	if !p.Faulty["channel"] && t.Channel != "" && t.Address != "" {
 		t.To = parseRecipient(p, t.Channel, t.Address)

@@ -18,7 +18,7 @@ import (
 // kindConfirm is the kind of a purpose by which an address is confirmed, and nobody signs in.
 const kindConfirm = "confirm"
 
-// Check implements document.checker.
+// Check implements document.checker: its policy exists; a code for signing in is short-lived, one to confirm with is long.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == kindConfirm; {
@@ -29,14 +29,14 @@ func (p *purpose) Check(at *document.Mapping) {
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: the purposes of its page exist.
 func (a *App) Check(p *document.Mapping) {
 	for _, name := range a.PagePurposes {
 		addReference(p, "purpose", "page_purposes", name)
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: its ID is not one of the service's own, and scopes are given to secret keys alone.
 func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
@@ -49,7 +49,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker.
+// Check implements document.checker: its app exists.
 func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)
@@ -104,12 +104,12 @@ func (d *loader) completePurposes() {
 	}
 }
 
-// completeApps puts DefaultApp first, after it has added it if the file does not name it, and has checked all apps.
+// completeApps puts defaultApp first, after it has added it if the file does not name it, and has checked all apps.
 func (d *loader) completeApps() {
 	c := d.config
-	isDefault := func(a App) bool { return a.Name == DefaultApp }
+	isDefault := func(a App) bool { return a.Name == defaultApp }
 	if !slices.ContainsFunc(c.Apps, isDefault) {
-		c.Apps = append(c.Apps, App{Name: DefaultApp})
+		c.Apps = append(c.Apps, App{Name: defaultApp})
 	}
 	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range c.Apps {
@@ -228,7 +228,7 @@ func (d *loader) checkCombinations() {
 	}
 	if c.Loopback() {
 		if page.Given["app"] == nil {
-			c.Page.App = DefaultApp
+			c.Page.App = defaultApp
 		}
 		return
 	}
@@ -288,7 +288,7 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
+		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) { // the key of the variable is added later
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}

@@ -51,7 +51,7 @@ type smsSettings struct {
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []spendCap `yaml:"spend"`
 	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
-	Watch smsWatch `yaml:"watch"`
+	Watch prefixWatch `yaml:"watch"`
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
@@ -83,7 +83,7 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker.
+// Check implements document.checker: the mistakes of the carrier's own settings, and its secret is there if it needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // what is missing may be what was wrong
@@ -111,7 +111,7 @@ func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20
 
-// Check implements document.checker.
+// Check implements document.checker: carriers, countries and spend fit each other.
 func (s *smsSettings) Check(p *document.Mapping) {
 	if len(s.Carriers) > maxCarriers {
 		p.AddMistake("carriers", "there may be %d at most", maxCarriers)
@@ -183,8 +183,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// smsWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
-type smsWatch struct {
+// prefixWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
+type prefixWatch struct {
 	Off bool `yaml:"-"`
 	// The least number of messages in an hour to judge, 5 to 100000.
 	Sends int `yaml:"sends" default:"20" range:"5 100000"`
@@ -193,7 +193,7 @@ type smsWatch struct {
 }
 
 // UnmarshalText reads off.
-func (w *smsWatch) UnmarshalText(text []byte) error {
+func (w *prefixWatch) UnmarshalText(text []byte) error {
 	if w.Off = string(text) == "off"; !w.Off {
 		return errors.New("must be off, or say what is watched, as in {sends: 20}")
 	}
@@ -201,7 +201,7 @@ func (w *smsWatch) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes off, or nothing.
-func (w smsWatch) MarshalText() ([]byte, error) {
+func (w prefixWatch) MarshalText() ([]byte, error) {
 	if w.Off {
 		return []byte("off"), nil
 	}

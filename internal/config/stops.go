@@ -29,7 +29,7 @@ type stop struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.checker.
+// Check implements document.checker: it stops one recipient, domain or prefix, or a channel, a purpose, or both.
 func (s *stop) Check(p *document.Mapping) {
 	kinds := 0
 	for _, value := range []string{s.Address, s.Domain, s.Prefix} {

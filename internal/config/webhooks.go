@@ -48,7 +48,7 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Check implements document.checker.
+// Check implements document.checker: with anything else a URL is given. It sets the default events, and their order.
 func (w *webhook) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")

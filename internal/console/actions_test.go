@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
@@ -24,7 +25,7 @@ func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
-	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
+	d, err := r.Codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	h, err := r.DB.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
@@ -54,6 +55,41 @@ func TestADeedNeedsAReason(t *testing.T) {
 	if r.free(s) {
 		t.Error("reset all the same")
 	}
+}
+
+// An action that is not committed is neither recorded nor logged: the rig compares lines and records.
+func TestActionsThatAreNotCommitted(t *testing.T) {
+	r, b := loggedIn(t)
+	s := r.sent("ana@example.com")
+	r.DB.SetHook(func(_ context.Context, _ string, at sqlitetest.Stage) sqlitetest.Fault {
+		if at == sqlitetest.Committing {
+			return sqlitetest.Down
+		}
+		return sqlitetest.None
+	})
+	for _, d := range sendActions {
+		if rec := b.Post(explain.SendAddress(s.ID)+"/"+d.Path, url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}); rec.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d", d.Name, rec.Code)
+		}
+	}
+	r.DB.SetFault(nil)
+	r.Acts()
+}
+
+// A subscription is accepted for a provider with a topic alone, and with a reason; the list of acts offers it, except to readers.
+func TestAcceptingASubscription(t *testing.T) {
+	r, b := loggedIn(t)
+	const path, script = "/admin/acts/subscription", "/v1/admin/subscriptions"
+	contains(t, b.Get("/admin/acts"), `action="`+path+`"`, "<option>ses</option>")
+	lacks(t, r.As("reader").Get("/admin/acts"), path)
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {" "}}), http.StatusUnprocessableEntity), "Say why; it is recorded.")
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"resend"}, "reason": {"x"}}), http.StatusUnprocessableEntity), "No provider of this name has a topic.")
+	b.Script(http.StatusUnprocessableEntity, http.MethodPost, script, `{"provider":"resend","reason":"x"}`)
+	r.Acts("test|account.add|done|||")
+	redirects(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {"ticket 7"}}), "/admin/acts")
+	b.Script(http.StatusNoContent, http.MethodPost, script, `{"provider":"ses","reason":"ticket 8"}`)
+	r.Acts("test|account.add|done|||", "admin|subscription.accept|begun|||ticket 7", "token|subscription.accept|begun|||ticket 8")
+	contains(t, b.Get("/admin/acts"), "accepted a subscription", "ticket 8")
 }
 
 // From a page: what is done is shown, recorded, and not offered again.

@@ -51,6 +51,7 @@ type Config struct {
 	Now           func() time.Time                                   // nil: time.Now
 	Status        func(context.Context) Status                       // of the service, for the line on each page; must answer soon
 	Carriers      []string                                           // names of the carriers of text messages
+	Topics        []string                                           // names of the mail providers with a topic of Amazon SNS
 	StorageStatus func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
 }
 
@@ -127,7 +128,7 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Records{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now}
+	lists := &records.Records{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics}
 	a.auth.Add(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)

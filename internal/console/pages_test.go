@@ -57,7 +57,7 @@ func everyPage(r *rig) map[string]string {
 	for _, to := range []string{"bo@" + strings.Repeat("long.", 9) + "example.com", "cy@example.com"} {
 		const why = "asked by telephone, and again in a letter of the fourth of <b>March</b>"
 		request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
-		r.Must(r.codes.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+		r.Must(r.Codes.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
 		r.Clock.Add(time.Millisecond)
 	}
 	toldApps(r)
@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 		r.Must(r.DB.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.DB.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.codes.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
+	r.Must(r.Codes.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

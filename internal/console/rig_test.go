@@ -1,32 +1,23 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/app/core"
-	"sendcode/internal/code"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
-	"sendcode/internal/delivery"
-	"sendcode/internal/keys"
-	"sendcode/internal/message"
-	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
-	"sendcode/templates"
 	"sendcode/web"
 )
 
@@ -35,35 +26,24 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// rig is a console over the database's twin, a real limiter and the real use cases.
+// rig is a console over the use cases of its Rig.
 type rig struct {
 	*consoletest.Rig
-	codes   *verificationtest.Process
 	console *Console // behind the newest handler
 	ids     uint64
 }
-
-var renderer = sync.OnceValues(func() (*message.Renderer, error) { return message.New(templates.FS) })
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
 	logger := r.Logger()
-	mails, err := renderer()
-	r.Must(err)
-	r.codes = verificationtest.New(verificationtest.Settings{
-		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{
-			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
-		}},
-		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Mails: mails, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
 	c := Config{
-		DB: r.DB, Desk: r.codes.Desk, Policies: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
+		DB: r.DB, Desk: r.Codes.Desk, Policies: r.Codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
-		Status: func(context.Context) Status { return Status{Counted: true} },
+		Status: func(context.Context) Status { return Status{Counted: true} }, Topics: []string{"ses"},
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.DB.StorageStatus(ctx, 90*24*time.Hour)
 		},
@@ -77,19 +57,6 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.ServeStatic)))
 	r.Handler = e
 	return r
-}
-
-// taker takes every mail.
-type taker struct{}
-
-func (taker) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
-	return delivery.Receipt{Provider: "mx1.example.net", Code: "250"}, nil
-}
-
-var testRules = []quota.Rule{
-	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
 // id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
@@ -111,7 +78,7 @@ func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 	r.Helper()
 	p, err := recipient.Parse(recipient.Email, to)
 	r.Must(err)
-	return p, p.Hash(r.codes.Vault.IndexKey)
+	return p, p.Hash(r.Codes.Vault.IndexKey)
 }
 
 // row is what a send and a refusal have in common.
@@ -136,7 +103,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
 	r.Must(err)
 	begun, err := r.DB.Begin(r.Context(), store.Intent{
-		Send: row, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
 			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
 			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
@@ -151,7 +118,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 
 func (r *rig) take(row store.Send) {
 	r.Helper()
-	r.Must(r.Limiter.Take(r.Context(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
+	r.Must(r.Limiter.Take(r.Context(), quota.Request{ID: string(row.ID[:]), Rules: verificationtest.DefaultRules(), Buckets: map[quota.Scope]string{
 		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
 	}}))
 }

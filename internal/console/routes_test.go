@@ -37,7 +37,7 @@ var routes = map[string]auth.Role{
 	"POST /v1/admin/quota/reset": auth.Operator, "POST /v1/admin/erase": auth.Owner,
 	"GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
 	"GET /admin/prefixes": auth.Reader, "POST /admin/prefixes/lift": auth.Operator, "GET /v1/admin/prefixes": auth.Reader, "POST /v1/admin/prefixes/lift": auth.Operator,
-	"GET /v1/admin/sends.csv":  auth.Operator,
+	"GET /v1/admin/sends.csv": auth.Operator, "POST /admin/acts/subscription": auth.Operator, "POST /v1/admin/subscriptions": auth.Operator,
 	"POST /admin/suppressions": auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
 	"POST /v1/admin/suppressions": auth.Operator, "POST /v1/admin/suppressions/lift": auth.Operator,
 	"GET /admin/preview": auth.Reader, "GET /admin/preview/html": auth.Reader, "POST /admin/preview": auth.Operator,
@@ -73,6 +73,8 @@ func try(b *consoletest.Browser, method, path string, header ...string) *httptes
 			body = `{"reason":"ticket 7"}`
 		}
 		switch {
+		case strings.HasSuffix(path, "/subscriptions"):
+			body = `{"provider":"ses","reason":"ticket 7"}`
 		case strings.HasSuffix(path, "/search"):
 			body = `{"channel":"email","to":"ana@example.com"}`
 		case strings.Contains(path, "/suppressions"):
@@ -81,7 +83,7 @@ func try(b *consoletest.Browser, method, path string, header ...string) *httptes
 		return b.Do(method, path, body, append([]string{"Content-Type", "application/json"}, header...)...)
 	}
 	return b.Post(path, url.Values{
-		"reason": {"ticket 7"}, "sure": {"yes"}, "q": {"ana@example.com"}, "channel": {"email"}, "to": {"ana@example.com"},
+		"provider": {"ses"}, "reason": {"ticket 7"}, "sure": {"yes"}, "q": {"ana@example.com"}, "channel": {"email"}, "to": {"ana@example.com"},
 		"address": {strings.Repeat("ab", 16)}, "name": {"eve"}, "role": {"owner"}, "do": {"add"},
 	}, header...)
 }

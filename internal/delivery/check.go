@@ -24,7 +24,7 @@ const (
 
 // checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not
 // its value. checkPerRecipient and checkShared stop header injection: they reject whatever could end a line or a bracket.
-func (m Message) checkPerRecipient() (to, id string, problem Problem) {
+func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
 		return "", "", "the recipient is not a bare address"
@@ -44,7 +44,7 @@ func (m Message) checkPerRecipient() (to, id string, problem Problem) {
 }
 
 // checkShared checks what does not depend on the recipient, and returns the sender.
-func (m Message) checkShared() (from *mail.Address, problem Problem) {
+func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	from, err := mail.ParseAddress(m.From)
 	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
 		return nil, "the sender is malformed"

@@ -96,7 +96,7 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	}
 	own, err := m.WithTexts()
 	if err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: Problem("the texts cannot be made")}
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: SafeText("the texts cannot be made")}
 	}
 	from, problem := own.checkShared()
 	if problem != "" {
@@ -174,7 +174,7 @@ func (e encoded) appendFilled(out []byte, fill string) []byte {
 }
 
 // encodeParts encodes what does not depend on the recipient; the problem is "" if it can be sent.
-func encodeParts(m Message, from *mail.Address) (*parts, Problem) {
+func encodeParts(m Message, from *mail.Address) (*parts, SafeText) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
 	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5

@@ -96,7 +96,7 @@ func FormatReply(status int, code string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Problem is a cause in our own words, so it is known to hold nothing private.
-type Problem string
+// SafeText is an error in our own words, so it is known to hold nothing private.
+type SafeText string
 
-func (p Problem) Error() string { return string(p) }
+func (p SafeText) Error() string { return string(p) }

@@ -83,7 +83,9 @@ func (r *Rendered) Sender() string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(from.Name) + `" <` + r.From + ">"
 }
 
-func rejectedError(why Problem) *Error { return &Error{Class: Rejected, Stage: StageMessage, Err: why} }
+func rejectedError(why SafeText) *Error {
+	return &Error{Class: Rejected, Stage: StageMessage, Err: why}
+}
 
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })

@@ -52,12 +52,12 @@ const (
 
 // The causes of failures, in our own words.
 const (
-	ErrAnswer   = delivery.Problem("the answer can't be read")
-	ErrMessage  = delivery.Problem("the message is not complete")
-	errConnect  = delivery.Problem("no connection")
-	errBroken   = delivery.Problem("the connection broke")
-	errTooMuch  = delivery.Problem("the answer is too long")
-	errRedirect = delivery.Problem("the provider points elsewhere, which is not followed")
+	ErrAnswer   = delivery.SafeText("the answer can't be read")
+	ErrMessage  = delivery.SafeText("the message is not complete")
+	errConnect  = delivery.SafeText("no connection")
+	errBroken   = delivery.SafeText("the connection broke")
+	errTooMuch  = delivery.SafeText("the answer is too long")
+	errRedirect = delivery.SafeText("the provider points elsewhere, which is not followed")
 )
 
 // Client makes requests, each on a connection of its own. A zero field means its default.

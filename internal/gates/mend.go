@@ -36,7 +36,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 			return nil, err
 		}
 		g.clocks.readLimiter(now, asked)
-		if g.clocks.set(ahead) {
+		if g.clocks.wasSet(ahead) {
 			return nil, errClockSet
 		}
 		keep := g.keepOf(s, scope)

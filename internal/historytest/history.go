@@ -76,8 +76,6 @@ type History struct {
 	Unended bool
 	// FewerLeft permits the service to count a send that no answer shows.
 	FewerLeft bool
-	// Unsettled says that a clock is set several times in a second: what answers say is left is then not judged.
-	Unsettled bool
 }
 
 // Violation is a promise that was broken.

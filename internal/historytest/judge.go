@@ -217,7 +217,7 @@ func (j *judge) freed(q, r request) bool {
 // figures compares how much of each rule is left by an answer with the sends that surely count, and with those that may.
 func (j *judge) figures() {
 	for _, q := range j.requests {
-		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check || j.Unsettled {
+		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check {
 			continue
 		}
 		for _, rule := range j.Rules {

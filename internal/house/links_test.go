@@ -1,10 +1,12 @@
 package house
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,4 +130,61 @@ func namesOf(pattern *regexp.Regexp, text string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Each file that a recipe of a package comment names is there: a recipe has lines that begin with a path.
+func TestRecipesNameFilesThatExist(t *testing.T) {
+	recipe := regexp.MustCompile(`(?m)^//\t((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?)((?:, [\w./-]+\.\w+)*)`)
+	for _, file := range []string{"internal/store/store.go", "internal/support/support.go", "internal/sms/doc.go", "internal/delivery/mailapi/doc.go"} {
+		comment, _, ok := strings.Cut(readFile(t, file), "\npackage ")
+		if !ok || !strings.Contains(comment, "\n// # A new ") {
+			t.Errorf("%s has no recipe in its package comment", file)
+		}
+		for _, m := range recipe.FindAllStringSubmatch(comment, -1) {
+			paths := []string{m[1]}
+			if before, rest, both := strings.Cut(m[1], "{"); both {
+				list, after, _ := strings.Cut(rest, "}")
+				paths = nil
+				for name := range strings.SplitSeq(list, ",") {
+					paths = append(paths, before+name+after)
+				}
+			}
+			for beside := range strings.SplitSeq(m[2], ", ") {
+				if beside != "" {
+					paths = append(paths, filepath.Join(filepath.Dir(m[1]), beside))
+				}
+			}
+			for _, path := range paths {
+				if found, err := filepath.Glob(filepath.Join(root, path)); err != nil || len(found) == 0 {
+					t.Errorf("%s: the recipe names %s, which does not exist", file, path)
+				}
+			}
+		}
+	}
+}
+
+// Both READMEs tell what a run of make prove counts, in round numbers. They are those of the run that EXACT-QUOTAS.md shows.
+func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
+	shown := readFile(t, "docs/EXACT-QUOTAS.md")
+	round := func(of string) int {
+		t.Helper()
+		m := regexp.MustCompile(`0 of (\d+) ` + of + `\n`).FindStringSubmatch(shown)
+		if m == nil {
+			t.Fatalf("docs/EXACT-QUOTAS.md has no run without %s", of)
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n / 1000
+	}
+	sends, waits := round("sends over the policy"), round("waits untrue")
+	for name, told := range map[string]string{
+		"README.md":       fmt.Sprintf("Of some %d,000 sends none is over the policy and none is lost, and of %d,000 told waits none is wrong.", sends, waits),
+		"README.zh-CN.md": fmt.Sprintf("约 %d000 次发送中没有一次超频、没有一次丢失，约 %d000 次等待提示中没有一次失准。", sends, waits),
+	} {
+		if !strings.Contains(readFile(t, name), told) {
+			t.Errorf("%s does not say: %s", name, told)
+		}
+	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Each warning and error of the log names a section of the runbooks beside its text, each section says the four things that a person who is
-// woken up asks, and each is reached from an alert or a line. A line whose whole text is computed is a warning about a setting, in a variable
+// Each warning and error of the log names a section of the runbooks beside its text, each section says in sentences what people notice and
+// what the likely causes are, each with its remedy, and each is reached from an alert or a line. A line whose whole text is computed is a warning about a setting, in a variable
 // w, and says itself what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
 	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
@@ -57,10 +57,14 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 	for part := range strings.SplitSeq(text, "\n## ") {
 		heading, body, _ := strings.Cut(part, "\n")
 		section := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
-		for _, question := range []string{"Means", "Look", "Causes", "Do"} {
-			if !strings.Contains(body, "- **"+question+"**: ") {
-				t.Errorf("the runbook %s does not say %s", heading, question)
-			}
+		if !regexp.MustCompile(`\A\n\*\*For people\*\*: \w[^\n]+(\n[^\n]+)*\.\n\n`).MatchString(body) {
+			t.Errorf("the runbook %s does not begin with what it means for people", heading)
+		}
+		causes := regexp.MustCompile(`(?m)^\d\. `).FindAllString(body, -1)
+		remedies := regexp.MustCompile(`(?m)^\d\. \*\*[^*]+\.\*\* [^\n]+(\n   [^\n]+)*\.$`).FindAllString(body, -1)
+		if len(causes) < 2 || len(remedies) != len(causes) {
+			t.Errorf("the runbook %s has %d causes, of which %d are sentences with a remedy; want two or more, each with one", heading,
+				len(causes), len(remedies))
 		}
 		if !used[section] {
 			t.Errorf("no alert and no log line leads to the runbook %s", heading)
@@ -89,7 +93,7 @@ func TestEveryRunbookHasAPanel(t *testing.T) {
 	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
 	for part := range strings.SplitSeq(text, "\n## ") {
 		heading, _, _ := strings.Cut(part, "\n")
-		named := regexp.MustCompile(`(?m)^- \*\*Panels\*\*: (.+)\.$`).FindStringSubmatch(part)
+		named := regexp.MustCompile(`(?m)^Panels: (.+)\.$`).FindStringSubmatch(part)
 		if named == nil {
 			t.Errorf("the runbook %s names no panel", heading)
 			continue

@@ -28,6 +28,7 @@ var edges = map[string]string{
 	"internal/runbook":          "", // the sections of the runbooks that log lines name
 	"internal/peek":             "",
 	"internal/standardwebhooks": "",
+	"internal/sns":              "",
 	"internal/hooks":            "internal/recipient internal/standardwebhooks",
 	"internal/delivery":         "",
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
@@ -77,7 +78,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/hooks internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
+	"internal/api":    "internal/hooks internal/sns internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/runbook internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
@@ -95,13 +96,13 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config/document": "",
-	"internal/config": "internal/hooks internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
+	"internal/config": "internal/hooks internal/sns internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/hooks internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
@@ -114,7 +115,7 @@ var edges = map[string]string{
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
-	"internal/delivery/mailapi/mailapitest " +
+	"internal/delivery/mailapi/mailapitest internal/sns/snstest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house internal/markdown")
 
 // modules says which packages may use another author's module, so that

@@ -43,16 +43,16 @@ func visit(node parse.Node, f func(parse.Node)) {
 func visitFields(v reflect.Value, f func(parse.Node)) {
 	for i := range v.NumField() {
 		if v.Type().Field(i).IsExported() {
-			visitValue(v.Field(i), f)
+			visitTemplateNodes(v.Field(i), f)
 		}
 	}
 }
 
-func visitValue(v reflect.Value, f func(parse.Node)) {
+func visitTemplateNodes(v reflect.Value, f func(parse.Node)) {
 	switch v.Kind() {
 	case reflect.Slice:
 		for i := range v.Len() {
-			visitValue(v.Index(i), f)
+			visitTemplateNodes(v.Index(i), f)
 		}
 	case reflect.Struct: // BranchNode, embedded in if, range and with
 		visitFields(v, f)

@@ -103,8 +103,8 @@ func (m *Metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
 	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
 }
 
-// Observed implements verification.Observer.
-func (m *Metrics) Observed(ch recipient.Channel, app, rule string) {
+// RuleWouldRefuse implements verification.Observer.
+func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	m.observed.WithLabelValues(string(ch), app, rule).Inc()
 }
 

@@ -3,7 +3,6 @@ package page_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,9 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/evanw/esbuild/pkg/api"
-	"github.com/gofrs/flock"
 
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/servertest"
 )
 
 // aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode does.
@@ -211,55 +210,14 @@ func TestWidgetTypes(t *testing.T) {
 	}
 }
 
-// frameworks copies the applications of testdata to a folder, and returns it and the folder of the modules that they import, which npm
-// brings once for each lock file. Without npm or its packages the test is skipped; in CI it fails.
+// frameworks copies the applications of testdata to a folder, and returns it and the folder of the modules that they import.
 func frameworks(t *testing.T) (dir, modules string) {
 	t.Helper()
 	const source = "testdata/frameworks"
-	lacks := func(format string, arguments ...any) {
-		t.Helper()
-		if os.Getenv("CI") != "" {
-			t.Fatalf(format, arguments...)
-		}
-		t.Skipf(format, arguments...)
-	}
-	if _, err := exec.LookPath("npm"); err != nil {
-		lacks("npm, which brings React and Vue, is not installed: %v", err)
-	}
-	dir = t.TempDir()
+	modules, dir = servertest.NodeModules(t, source), t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		lacks("there is no folder for caches: %v", err)
-	}
-	kept := filepath.Join(cache, "sendcode", fmt.Sprintf("frameworks-%x", sha256.Sum256(lock)))
-	if err := os.MkdirAll(kept, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	one := flock.New(filepath.Join(kept, "lock"))
-	if err := one.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	defer one.Unlock()
-	modules = filepath.Join(kept, "node_modules")
-	if _, err := os.Stat(filepath.Join(kept, "complete")); err == nil {
-		return dir, modules
-	}
-	if err := os.CopyFS(kept, os.DirFS(source)); err != nil && !os.IsExist(err) {
-		t.Fatal(err)
-	}
-	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	bring.Dir = kept
-	if said, err := bring.CombinedOutput(); err != nil {
-		lacks("npm did not bring React and Vue: %v: %s", err, said)
-	}
-	write(t, kept, "complete", "")
 	return dir, modules
 }
 

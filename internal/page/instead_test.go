@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/store"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -127,7 +128,7 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 // An exhausted network sees the same card for an address with codes and for one without, also from another network later.
 // Both addresses look alike once they are masked.
 func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
-	w := world(t, append(pagetest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})...)
+	w := world(t, append(verificationtest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})...)
 	w.Codes.Immediately = store.Sent
 	w.URL = strings.Replace(w.URL, "http:", "https:", 1) // as behind a proxy, which names the network
 	from := func(ip string) { w.Header.Set("X-Forwarded-For", ip) }

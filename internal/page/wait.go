@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,13 +58,14 @@ func (t words) durationDown(d time.Duration) string {
 }
 
 // countdown returns a wait that the script counts down, and what it shows before the script runs. The texts' keys begin with key: In has
-// digits, At the time of the day, from ten minutes on, and Else a duration in its place. done stands at the end.
+// digits or a duration, At the time of the day, from ten minutes on, and Else, where In has digits, a duration in its place. done stands at
+// the end.
 func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
 	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < clockFrom {
 		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
 	}
-	return wait, t.fill(key+"Else", "d", t.durationUp(d))
+	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationUp(d))
 }
 
 // few is how many places may be left of a rule before the card shows its rules unasked.
@@ -72,7 +74,7 @@ const few = 2
 // addRules adds the rules to a card: folded while all but the shortest of the recipient's rules have many places left.
 func (l *visit) addRules(k *card) {
 	rules := l.answer.Quota.Rules
-	k.Rows = l.t.pips(l.answer.Quota)
+	k.Rows = l.t.quotaMarks(l.answer.Quota)
 	var shortest time.Duration
 	for _, s := range rules {
 		if s.Scope == quota.Recipient && (shortest == 0 || s.Window < shortest) {
@@ -87,9 +89,9 @@ func (l *visit) addRules(k *card) {
 	})
 }
 
-// pips returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
+// quotaMarks returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
 // while it refuses.
-func (t words) pips(d quota.Decision) []web.Pips {
+func (t words) quotaMarks(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
 		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]

@@ -24,6 +24,7 @@ const (
 	HMACFields       scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
 	Header           scheme = "header"            // the secret itself in a header
 	Basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	SNS              scheme = "sns"               // a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
@@ -32,9 +33,9 @@ const MaxAge = standardwebhooks.MaxAge
 // Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
-	// in a header), `hmac_fields` (of members of the body), `header` (the secret in a header), `basic` (the secret as password of any user).
+	// in a header), `hmac_fields` (of members of the body), `sns` (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any user).
 	// Use the last two over TLS only.
-	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
+	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields sns header basic"`
 	Secrets [][]byte `yaml:"-"`
 	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`. `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
@@ -44,6 +45,8 @@ type Auth struct {
 	Signature Path `yaml:"signature,omitempty"`
 	// `hmac_fields`: the one of `signed` that is the time, in seconds since 1970.
 	Time Path `yaml:"signed_time,omitempty"`
+	// `sns`: the topic's ARN.
+	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
 
 // Verify reports whether the request is the provider's, and its time, if it is signed, near now. Comparisons take constant time.

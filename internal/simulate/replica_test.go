@@ -15,18 +15,14 @@ import (
 	"sendcode/internal/app/core"
 	"sendcode/internal/code"
 	"sendcode/internal/keys"
-	"sendcode/internal/message"
-	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
-	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
-	"sendcode/templates"
 )
 
 // Replica is one process of the service.
@@ -55,17 +51,11 @@ const (
 	app        = "shop"
 )
 
-// What is parsed once for all worlds.
-var (
-	texts = sync.OnceValue(func() *message.Texts {
-		return must(message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS))
-	})
-	mails = sync.OnceValue(func() *message.Renderer { return must(message.New(templates.FS)) })
-	ring  = sync.OnceValue(func() *keys.Ring {
-		key := sha256.Sum256([]byte("simulated"))
-		return must(keys.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
-	})
-)
+// ring is that of all worlds.
+var ring = sync.OnceValue(func() *keys.Ring {
+	key := sha256.Sum256([]byte("simulated"))
+	return must(keys.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:])))
+})
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -133,26 +123,25 @@ func (w *world) start(index, life int) *Replica {
 		return time.Duration(waits.Int64N(int64(d)))
 	}
 	r.Parts = core.Parts{
-		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now,
-		Random: random, Transport: receiver{r}, Observer: &verificationtest.Observed{},
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r}, Logger: logger, Now: now,
+		Random: random, Transport: receiver{r},
 	}
 	if w.options.Break != nil {
 		w.options.Break(r)
 	}
 	tick, hookTick := w.tick(), w.tick()+oddly(waits)
-	settings := core.Settings{
-		Policy:   w.policySet(w.policies[len(w.policies)-1].number),
-		Outbox:   outbox.Config{MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example"},
+	settings := verificationtest.Settings{
+		Set:      w.policySet(w.policies[len(w.policies)-1].number),
 		Vault:    keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
-		Tick:     10 * tick,
+		JobTick:  10 * tick,
 	}
 	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {
 		settings.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
 	}
 	r.vault = settings.Vault
-	settings.Outbox.Tick, settings.Outbox.Lease = tick+oddly(waits), 2*tick+oddly(waits)
-	r.Core = core.New(settings, r.Parts)
+	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
+	r.Core = verificationtest.New(settings, r.Parts).Core
 	r.Hooks.Tick = hookTick
 	e := server.New(server.Config{Logger: logger})
 	api.New(r.Codes, apiKeys()).Register(e)

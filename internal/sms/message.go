@@ -59,7 +59,7 @@ func (o OnOff) MarshalText() ([]byte, error) {
 }
 
 // ErrOnOff is the error for a switch whose text is neither on nor off.
-const ErrOnOff = delivery.Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
+const ErrOnOff = delivery.SafeText("must be on or off; of a carrier of type http off, or how it is asked: " +
 	"{url: …, status: $.status, delivered: […]}")
 
 // StageBudget is reserving a message's cost, before anything is dialled.
@@ -78,7 +78,7 @@ const (
 // Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
 type Error = delivery.Error
 
-const errTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
+const errTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
 
 // ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named no ttl.
-const ErrMinutes = delivery.Problem("the template takes minutes, and the code came without a ttl")
+const ErrMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")

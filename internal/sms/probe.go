@@ -23,7 +23,7 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 	if !ok {
 		return "", errProbe
 	}
-	host, err := connect(ctx, p.Address())
+	host, err := connect(ctx, p.EndpointURL())
 	if err != nil {
 		return "", err
 	}
@@ -35,13 +35,13 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 }
 
 const (
-	errProbe           = delivery.Problem("nothing can be asked of this carrier")
-	errResolve         = delivery.Problem("the host has no address")
-	errNoReach         = delivery.Problem("the host takes no connection")
-	errNoTLS           = delivery.Problem("the host's certificate is not valid for it, or it speaks no TLS")
-	ErrLogin           = delivery.Problem("the login or the signature is refused")
-	ErrUnknownTemplate = delivery.Problem("the carrier does not know a template, or has not approved it")
-	ErrUndocumented    = delivery.Problem("the carrier answers something else than is documented")
+	errProbe           = delivery.SafeText("nothing can be asked of this carrier")
+	errResolve         = delivery.SafeText("the host has no address")
+	errNoReach         = delivery.SafeText("the host takes no connection")
+	errNoTLS           = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin           = delivery.SafeText("the login or the signature is refused")
+	ErrUnknownTemplate = delivery.SafeText("the carrier does not know a template, or has not approved it")
+	ErrUndocumented    = delivery.SafeText("the carrier answers something else than is documented")
 )
 
 // connect tries a connection to the endpoint, as Send would make it, closes it, and returns the host.

@@ -70,8 +70,8 @@ const (
 )
 
 const (
-	errAside   = delivery.Problem("every carrier that takes the number is set aside after failures")
-	errNoRoute = delivery.Problem("no carrier takes the number")
+	errAside   = delivery.SafeText("every carrier that takes the number is set aside after failures")
+	errNoRoute = delivery.SafeText("no carrier takes the number")
 )
 
 // NewCarriers returns Carriers that prefer the routes in this order.

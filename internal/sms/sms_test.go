@@ -64,7 +64,7 @@ type probed struct {
 	at string
 }
 
-func (p *probed) Address() string { return p.at }
+func (p *probed) EndpointURL() string { return p.at }
 
 func (p *probed) Probe(context.Context) (string, error) { return "", nil }
 

@@ -46,6 +46,25 @@
 //	web/admin/list.html, internal/texts      the field; filter.device in en.json and zh-Hans.json
 //	docs/openapi.yaml                        the parameter of sends, sends.csv and the live list
 //
+// # A new table
+//
+// Say "notes", a row for each note about a recipient. TestEveryColumnIsNamed fails until it is said what an erasure does to each column.
+//
+//	migrations/{postgres,sqlite}           CREATE TABLE notes in both, with the same columns and with an index for each condition
+//	                                       In 00001_schema.sql until 0.1.0 is released, then in a new file
+//	internal/store/records.go              the type of a row, or a file of its own; its Columns, if rows are read and written whole
+//	internal/store/sqldb/fields.go         notesTable, by columns.New; its SelectList and the like write the statements
+//	internal/store/sqldb                   a file with its statements and methods; what differs between the databases is a twin
+//	internal/store/sqldb/erase.go          statements: Erase removes what is personal at once, Forget the keyed hash when its time has come
+//	internal/store/sqldb/retention.go      aged: by which age rows are deleted; without a row there they stay for ever
+//	internal/store/storetest               a contract of its methods, which both databases run; kit.go: WriteTraces writes it, if it is personal
+//	internal/store/postgres/erase_test.go  erasable: each column
+//	internal/store/postgres/rights.go      rights, if the service may do less than read, write and delete
+//	internal/store/postgres/plan_test.go   rows and an index, if it grows with the sends; fixture_test.go and model_test.go, if a send writes it
+//	docs/compliance.md                     what it has, for how long, who reads it, how it ends
+//
+// Packages that use the table declare its methods themselves; a new import goes into internal/house/tables_test.go.
+//
 // # Instants
 //
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by

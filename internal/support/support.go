@@ -3,6 +3,25 @@
 // transaction. Package console checks the administrator's role before it calls this package.
 //
 // Resends and trials go through package verification, so both gates decide them.
+//
+// # A new action
+//
+// Say "verification.nudge", which operators do from the page of a send:
+//
+//	internal/support/actions.go                 the action: it records before it changes anything, or in the same transaction
+//	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
+//	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
+//	internal/console/actions.go                 a row of sendActions, of which the form and the routes follow, and its function.
+//	                                            An action on a recipient without a send is personActionJSON in console.go instead
+//	internal/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
+//	                                            a send is shown (500). One that shows a result, as recipient.reveal, has no .done
+//	internal/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
+//	internal/console/actions_test.go            its test; TestOnlyWhatARoleMayIsOffered has the list of each role
+//	internal/console/testdata/pages.txt         by go test ./internal/console -run TestPages -update
+//	docs/openapi.yaml                           the path below /v1/admin
+//	internal/e2e/clients/apps_test.go           adminNudge: no app's key reaches anything by it
+//	internal/e2e/clients/openapi_test.go        a request that is answered as the specification says
+//	docs/operations.md                          which role may do it, and what it does
 package support
 
 import (
@@ -23,6 +42,7 @@ import (
 // Store are the database's methods for support. Implementation: sqldb.DB.
 type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
 	CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error

@@ -40,7 +40,7 @@ type claim struct {
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must not end if the client hangs up. Errors: ErrBusy, ErrOtherRequest,
 // fault.Unavailable.
-func (s *Service) claimKey(ctx context.Context, a asked) (claim, error) {
+func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
@@ -84,7 +84,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 
 // replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the
 // present states of the send and the verification too, else those at admission. Error: fault.Unavailable.
-func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
+func (s *Service) replay(ctx context.Context, a parsedAsk, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err
@@ -112,7 +112,7 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 // idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a
 // browser's key can be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification
 // with it.
-func (s *Service) idempotencyKeyHash(a asked) [32]byte {
+func (s *Service) idempotencyKeyHash(a parsedAsk) [32]byte {
 	switch {
 	case a.Kind == Secret:
 		return s.Vault.KeyedHash("idempotency key", a.App, "secret", a.Key)
@@ -124,7 +124,7 @@ func (s *Service) idempotencyKeyHash(a asked) [32]byte {
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
 // address, which may change at a retry; see idempotencyKeyHash.
-func (s *Service) fingerprint(a asked) [32]byte {
+func (s *Service) fingerprint(a parsedAsk) [32]byte {
 	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages), a.Reference,
 		a.Session, a.Resend}
 	if a.Stranger {

@@ -55,7 +55,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := asked{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
+	a := parsedAsk{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
 		joins: joined{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
 	cached := func() time.Duration {

@@ -78,14 +78,14 @@ func (l *lockouts) forget(key lockoutKey) {
 	delete(l.known, key)
 }
 
-func (a asked) lockoutKey(class store.Class) lockoutKey {
+func (a parsedAsk) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
 // cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 for a
 // caller's code, which is not checked here, and if a resend names a verification of another class: only the database knows whether that
 // code or a new one will be sent. Errors: those of the database, where the lockout has to be read again.
-func (s *Service) cachedLockout(ctx context.Context, a asked) (time.Duration, error) {
+func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration, error) {
 	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
 	}
@@ -107,7 +107,7 @@ func (s *Service) cachedLockout(ctx context.Context, a asked) (time.Duration, er
 }
 
 // refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
-func (s *Service) refusedByLockout(a asked, wait time.Duration) error {
+func (s *Service) refusedByLockout(a parsedAsk, wait time.Duration) error {
 	s.recordRefusal(a, "refused", ChecksRule, quota.Recipient, wait)
 	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true

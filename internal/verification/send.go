@@ -19,7 +19,7 @@ import (
 
 // sending is a request on its way through both gates.
 type sending struct {
-	asked
+	parsedAsk
 	claim
 	slot     *admission.Slot
 	leave    func(decided bool) // see admission.Admission.Enter
@@ -52,7 +52,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sending{asked: a}
+	r := &sending{parsedAsk: a}
 	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
 	if err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
@@ -81,17 +81,17 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
 	}
-	if answer, err := s.refuseIfHeld(ctx, r.asked); answer != nil {
+	if answer, err := s.refuseIfHeld(ctx, r.parsedAsk); answer != nil {
 		return *answer, err
 	}
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, r)
 	var told gates.Told
 	if err == nil && !decision.Admitted {
-		if told, err = s.tellRefusal(ctx, r.asked, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
+		if told, err = s.tellRefusal(ctx, r.parsedAsk, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
 			began, r.keyed = s.Now(), true // the limiter is asked, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				told, err = s.tellRefusal(ctx, r.asked, decision, true)
+				told, err = s.tellRefusal(ctx, r.parsedAsk, decision, true)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(ctx, r.asked, told, "refused"), nil
+		return s.refusalAnswer(ctx, r.parsedAsk, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, r, decision)
 	ctx = context.WithoutCancel(waiting) // what was written stands
@@ -109,11 +109,11 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	case begun.Lockout.Wait > 0:
 		s.Outbox.RefundNow(ctx, string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
-		return Answer{}, s.refusedByLockout(r.asked, begun.Lockout.Wait)
+		return Answer{}, s.refusedByLockout(r.parsedAsk, begun.Lockout.Wait)
 	case !begun.Admitted:
 		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
-		return s.replay(ctx, r.asked, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+		return s.replay(ctx, r.parsedAsk, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.deliverAdmitted(waiting, r, s.Gates.Admitted(ctx, r.subject, decision, s.Now().Sub(began), begun), begun)
 }
@@ -121,7 +121,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
 // gates decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
 // about the recipient. A hold is shown as one of the rules.
-func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
+func (s *Service) refuseIfHeld(ctx context.Context, a parsedAsk) (*Answer, error) {
 	lockout, err := s.cachedLockout(ctx, a)
 	if err != nil {
 		return &Answer{}, err
@@ -144,7 +144,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a asked) (*Answer, error) {
 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: fault.Unavailable, or of the gate.
 func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, error) {
-	take := s.withFailedChecksRule(r.asked, quota.Request{
+	take := s.withFailedChecksRule(r.parsedAsk, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
 	})
 	d, err := s.Gates.TakeSend(ctx, r.subject, take)
@@ -192,7 +192,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 	}
 	s.Observer.Decided(r.to.Channel(), r.App, outcome, "")
 	for _, rule := range begun.Send.Observed {
-		s.Observer.Observed(r.to.Channel(), r.App, rule)
+		s.Observer.RuleWouldRefuse(r.to.Channel(), r.App, rule)
 	}
 	began := s.Now()
 	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
@@ -201,12 +201,12 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 	}
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
 	if r.Wait > 0 || d.Clock == store.DatabaseClock {
-		d = s.refreshStates(ctx, r.asked, d)
+		d = s.refreshStates(ctx, r.parsedAsk, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
-		told = s.Gates.OnDatabaseClock(RedactQuota(d, r.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending, begun.Verification.Chain())
 	}
@@ -223,7 +223,7 @@ func sendEvent(s store.Send, clock string) quota.Event {
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the database decided alone.
 // If the read fails, it returns old.
-func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision) quota.Decision {
+func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Decision) quota.Decision {
 	told, err := s.Gates.Peek(ctx, a.subject)
 	if err == nil && old.Clock != store.DatabaseClock {
 		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
@@ -236,7 +236,7 @@ func (s *Service) refreshStates(ctx context.Context, a asked, old quota.Decision
 
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
 // gates.Gates.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
-func (s *Service) tellRefusal(ctx context.Context, a asked, d quota.Decision, repeated bool) (gates.Told, error) {
+func (s *Service) tellRefusal(ctx context.Context, a parsedAsk, d quota.Decision, repeated bool) (gates.Told, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff {
 		return gates.Told{Decision: d}, nil
 	}
@@ -253,11 +253,11 @@ func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota
 	if taken.Clock == store.DatabaseClock {
 		outcome = "refused_by_database_alone"
 	}
-	return s.refusalAnswer(ctx, r.asked, d, outcome)
+	return s.refusalAnswer(ctx, r.parsedAsk, d, outcome)
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(ctx context.Context, a asked, d gates.Told, outcome string) Answer {
+func (s *Service) refusalAnswer(ctx context.Context, a parsedAsk, d gates.Told, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
@@ -271,7 +271,7 @@ const LongCode = 8
 
 // withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them
 // in the same round trip. The rule refuses nothing.
-func (s *Service) withFailedChecksRule(a asked, r quota.Request) quota.Request {
+func (s *Service) withFailedChecksRule(a parsedAsk, r quota.Request) quota.Request {
 	if a.subject.Class == store.SecretKey {
 		return r
 	}

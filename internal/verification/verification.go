@@ -4,7 +4,7 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Its files, by what they are about: ask.go and asked.go read a request; send.go, idempotency.go, lockouts.go, overload.go and intent.go
+// Its files, by what they are about: ask.go and parse_ask.go read a request; send.go, idempotency.go, lockouts.go, overload.go and intent.go
 // decide it; view.go and redact.go say what a caller may be told; check.go and check_bounds.go compare codes.
 //
 // After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
@@ -75,8 +75,8 @@ type Observer interface {
 	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had admitted it), refused_by_database_alone,
 	// unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
-	Observed(channel recipient.Channel, app, rule string)   // an observing rule would have refused a send
-	Checked(channel recipient.Channel, app, outcome string) // outcome: approved, wrong, ended, locked_out, refused
+	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
+	Checked(channel recipient.Channel, app, outcome string)      // outcome: approved, wrong, ended, locked_out, refused
 	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app, which only logs an alarm
 	CheckBound(channel recipient.Channel, app, rule string)
 }

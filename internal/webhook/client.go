@@ -41,18 +41,24 @@ type world struct {
 }
 
 func newClient(g Guard, now func() time.Time, w world) *client {
+	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
+}
+
+// Client returns an HTTP client that connects to the addresses alone that the guard allows. It follows no redirect, keeps no cookie and uses
+// no proxy. Nil roots and a nil resolver are the system's. Callers bound the time of a request and what they read of its answer.
+func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
-		return &net.Dialer{Timeout: attemptTimeout, Resolver: w.resolver, ControlContext: g.checkDial(plain)}
+		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
 	}
-	encrypted := &tls.Dialer{NetDialer: dialer(false), Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: w.roots}}
-	return &client{now: now, timeout: attemptTimeout, Client: http.Client{
+	encrypted := &tls.Dialer{NetDialer: dialer(false), Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	return http.Client{
 		Transport: &http.Transport{
 			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext, DisableCompression: true,
 			MaxConnsPerHost: 2 * maxShare, MaxIdleConnsPerHost: maxShare, MaxIdleConns: 256, IdleConnTimeout: 90 * time.Second,
 			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // answer is the result of an attempt.

@@ -14,6 +14,7 @@ import (
 // configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
+	Plain bool           // public addresses may also be called without TLS, for what is verified otherwise
 }
 
 // errForbidden: events may not go to the address. It does not name the address, so that answers do not reveal a network.
@@ -92,7 +93,7 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	}
 	// At a public address everyone on the internet reaches the same machine.
 	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(notPublic, a)
-	return public && !plain
+	return public && (!plain || g.Plain)
 }
 
 // checkDial is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.

@@ -48,6 +48,7 @@ func TestGuard(t *testing.T) {
 			a := netip.MustParseAddr(text)
 			servertest.Same(t, c.kind+": "+text+" by default", none.allows(a, false), c.byDefault)
 			servertest.Same(t, c.kind+": "+text+" where networks are allowed", some.allows(a, false), c.whenSome)
+			servertest.Same(t, c.kind+": "+text+" in the clear, which is allowed", Guard{Plain: true}.allows(a, true), c.byDefault)
 			// In the clear only to networks that were named.
 			if none.allows(a, true) || some.allows(a, true) != (c.whenSome && !c.byDefault) {
 				t.Errorf("%s: %s in the clear", c.kind, text)

@@ -2,9 +2,14 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"io"
 	"log/slog"
 	"os"
@@ -22,7 +27,7 @@ import (
 // pictures is where the README finds those of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration: the steps in a tab, and the size of the picture.
+// scene is one picture of the demonstration: the steps in a tab, and the size of the picture. Scenes of one name are drawn side by side.
 type scene struct {
 	name          string
 	width, height int64
@@ -77,30 +82,62 @@ func drawScenes(browser context.Context, base, password string) error {
 			chromedp.Navigate(base + "/"), chromedp.SetValue(css("#to"), "ana@mail.example"), chromedp.Click(css("#send")),
 			chromedp.WaitVisible(css("#code")), until(`!document.querySelector("#heading").innerText.includes("On its way")`),
 		}},
-		{"console", 1280, 900, []chromedp.Action[chromedp.Void]{
+		{"console", 800, 640, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
-			chromedp.Click(css("main form[action='/admin/login'] button")),
-			chromedp.WaitVisible(css("main table")), chromedp.Navigate(base + "/admin/overview?last=7d"), chromedp.WaitVisible(css("main svg")),
+			chromedp.Click(css("main form[action='/admin/login'] button")), chromedp.WaitVisible(css("main table")),
+		}},
+		{"console", 640, 640, []chromedp.Action[chromedp.Void]{
+			until(`[...document.querySelectorAll("main tbody tr")].find(row => row.innerText.includes("✕"))?.querySelector("a").click() ?? true`),
+			chromedp.WaitVisible(css("main h1")),
 		}},
 		{"send", 1280, 800, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin?status=failed"), chromedp.Click(css("main a[href^='/admin/sends/']")),
 			chromedp.WaitVisible(css("main h1")),
 		}},
 	}
+	drawn := map[string][]image.Image{}
 	for _, s := range scenes {
 		look := pagetest.Look{Width: s.width, Height: s.height, Still: true, Lang: "en"}
 		if err := chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{look.Apply()}, s.steps...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		shot, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(pictures, s.name+".png"), shot, 0o644)
-		}
 		if err != nil {
+			return err
+		}
+		picture, err := png.Decode(bytes.NewReader(shot))
+		if err != nil {
+			return err
+		}
+		drawn[s.name] = append(drawn[s.name], picture)
+	}
+	for name, parts := range drawn {
+		var file bytes.Buffer
+		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, sideBySide(parts)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(pictures, name+".png"), file.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sideBySide returns the pictures in a row, with a grey line between them.
+func sideBySide(parts []image.Image) image.Image {
+	const line = 2
+	var width, height int
+	for _, p := range parts {
+		width, height = width+p.Bounds().Dx()+line, max(height, p.Bounds().Dy())
+	}
+	row := image.NewNRGBA(image.Rect(0, 0, width-line, height))
+	draw.Draw(row, row.Bounds(), image.NewUniform(color.Gray{Y: 0xa0}), image.Point{}, draw.Src)
+	x := 0
+	for _, p := range parts {
+		draw.Draw(row, p.Bounds().Add(image.Pt(x, 0)), p, p.Bounds().Min, draw.Src)
+		x += p.Bounds().Dx() + line
+	}
+	return row
 }
 
 // until waits for something to hold of the page.

@@ -72,7 +72,7 @@ func drawAll(browser context.Context, prefix string) error {
 	}
 	for _, lang := range []string{"en", "zh"} {
 		for _, s := range pagetest.States() {
-			each(s.Name, lang, func() error { return draw(browser, s, lang) })
+			each(s.Name, lang, func() error { return drawState(browser, s, lang) })
 		}
 		for _, s := range pagetest.WidgetStates() {
 			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
@@ -100,7 +100,7 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 	return shootAll(tab, s.Name, first)
 }
 
-func draw(browser context.Context, s pagetest.State, lang string) error {
+func drawState(browser context.Context, s pagetest.State, lang string) error {
 	world, err := s.New(lang)
 	if err != nil {
 		return err

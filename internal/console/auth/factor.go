@@ -54,7 +54,7 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 
 func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
 	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
-	v.Back = withNext(codePage, next)
+	v.Back = withReturnPage(codePage, next)
 	return a.layout.Show(c, status, "code", v)
 }
 

@@ -45,7 +45,7 @@ func loginAddress(login string, r *http.Request) string {
 	if back == startPage {
 		back = ""
 	}
-	return withNext(login, back)
+	return withReturnPage(login, back)
 }
 
 // consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link leads elsewhere after a login.

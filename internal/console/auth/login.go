@@ -43,7 +43,7 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
-	v.Back = withNext("/admin/login", next)
+	v.Back = withReturnPage("/admin/login", next)
 	return a.layout.Show(c, status, "login", v)
 }
 
@@ -161,8 +161,8 @@ func leave(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 
-// withNext returns the address of a page with the page to go to afterwards.
-func withNext(page, next string) string {
+// withReturnPage returns the address of a page with the page to go to afterwards.
+func withReturnPage(page, next string) string {
 	if next == "" {
 		return page
 	}

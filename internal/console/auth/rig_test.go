@@ -40,7 +40,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Gates, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
+		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
 		Refused: func(string, string) {}, Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {

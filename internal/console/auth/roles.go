@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 )
 
 // Role says what an account may do: an operator may do all that a reader may, an owner everything.
@@ -30,7 +31,7 @@ var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 var allowed = map[Role][]string{
 	Reader: {ActionRead, ActionFactor, ActionSession}, // their own
 	Operator: {
-		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal, ActionExport, ActionPreview,
+		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal, ActionExport, ActionPreview, ActionAccept,
 	},
 	Owner: {ActionErase, ActionAccounts},
 }
@@ -57,6 +58,7 @@ const (
 	ActionAccounts = "account" // a dot and what was changed follow in the record
 	ActionExport   = "sends.export"
 	ActionPreview  = "preview.send"
+	ActionAccept   = support.AcceptAction
 )
 
 // Actor is the account that makes a request.

@@ -2,33 +2,40 @@ package consoletest
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/gates"
+	"sendcode/internal/app/core"
+	"sendcode/internal/code"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: a database and a limiter in memory, the gates in front of both, and one clock.
+// Rig is what tests of the console stand on: the use cases over a database and a limiter in memory, on one clock. Nothing runs in the background.
 type Rig struct {
 	*testing.T
 	Clock   *Clock
 	DB      *sqlitetest.DB
 	Limiter *quota.Memory
-	Gates   *gates.Gates
+	Codes   *verificationtest.Process
 	Ring    *keys.Ring
 	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
+	actions bytes.Buffer // the lines of the database's actions
 }
 
 // NewRig has no console yet.
@@ -36,7 +43,16 @@ func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{T: t, Clock: &Clock{}, Logged: &bytes.Buffer{}, Ring: Ring(t)}
 	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
-	r.Gates = gates.New(r.Limiter, r.DB, policy.NewInForce(policy.Set{}, r.Clock.Now), r.Clock.Now, r.Logger())
+	r.DB.Actions = slog.New(slog.NewJSONHandler(&r.actions, nil))
+	t.Cleanup(r.checkActionLines)
+	login := policy.Purpose{
+		Name: "login", Policy: quota.Policy{Name: "default", Rules: verificationtest.DefaultRules()}, Shares: []string{"login"}, TTL: 10 * time.Minute,
+		CodeLength: 6, Alphabet: code.Digits,
+	}
+	r.Codes = verificationtest.New(verificationtest.Settings{
+		Set:   policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{"login": login}},
+		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
+	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Sender: &verificationtest.MailServer{}, Logger: r.Logger(), Now: r.Clock.Now})
 	return r
 }
 
@@ -59,9 +75,47 @@ func (r *Rig) Break(methods ...string) {
 func (r *Rig) Unlogged(secrets ...string) {
 	r.Helper()
 	for _, secret := range secrets {
-		if strings.Contains(r.Logged.String(), secret) {
+		if strings.Contains(r.Logged.String()+r.actions.String(), secret) {
 			r.Errorf("%q is in the log", secret)
 		}
+	}
+}
+
+// checkActionLines compares the database's log lines with the audit entries: each line has its entry's words, without recipient and reason, and
+// each entry that certainly was committed has a line.
+func (r *Rig) checkActionLines() {
+	r.DB.SetFault(nil)
+	entries := map[string]store.AuditEntry{}
+	list, err := r.DB.AuditEntries(context.Background(), store.AuditFilter{Limit: 1000})
+	if err != nil {
+		r.Error(err)
+	}
+	for _, a := range list {
+		entries[a.ID.String()] = a
+	}
+	for line := range bytes.Lines(r.actions.Bytes()) {
+		var got map[string]string
+		if err := json.Unmarshal(line, &got); err != nil {
+			r.Fatal(err)
+		}
+		delete(got, "time")
+		a, known := entries[got["id"]]
+		want := map[string]string{
+			"level": "INFO", "msg": "administrator's action", "event": "action", "id": a.ID.String(), "who": a.Who, "role": a.Role, "network": a.Network,
+			"action": a.What, "app": a.App, "channel": string(a.Channel), "purpose": a.Purpose, "target": a.Target, "outcome": string(a.Outcome),
+			"detail": a.Detail,
+		}
+		if a.Ends != uuid.Nil {
+			want["ends"] = a.Ends.String()
+		}
+		maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
+		if !known || !maps.Equal(got, want) {
+			r.Errorf("a line without its entry, or with another: %s", line)
+		}
+		delete(entries, got["id"])
+	}
+	for _, a := range entries {
+		r.Errorf("no line of %+v", a)
 	}
 }
 

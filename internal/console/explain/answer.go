@@ -21,7 +21,7 @@ type answer struct {
 }
 
 // newAnswer returns the reply for the person; without a text if the row stands for several recipients, or is a send to a test recipient.
-func newAnswer(c matter, reader texts.Words) answer {
+func newAnswer(c material, reader texts.Words) answer {
 	a := answer{W: texts.ForReply(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
@@ -32,7 +32,7 @@ func newAnswer(c matter, reader texts.Words) answer {
 }
 
 // reply returns what to tell the person; nil for a send to a test recipient.
-func (c matter) reply() texts.Sentence {
+func (c material) reply() texts.Sentence {
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.replyText("failed.rejected.address")
@@ -69,7 +69,7 @@ func (c matter) reply() texts.Sentence {
 }
 
 // underwayReply returns the reply about a message that is still to be sent.
-func (c matter) underwayReply() texts.Sentence {
+func (c material) underwayReply() texts.Sentence {
 	switch ended := c.state != "" && c.state != verification.Pending; {
 	case c.state == verification.Approved:
 		return c.replyText("failed.ended")
@@ -90,7 +90,7 @@ func (c matter) underwayReply() texts.Sentence {
 }
 
 // replyText returns the text with the key "answer." and key, with its values filled in.
-func (c matter) replyText(key string, more ...texts.Part) texts.Sentence {
+func (c material) replyText(key string, more ...texts.Part) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
 	if c.handedToRelayOnly() {
 		by, took = "answer.service.", "answer.handed"
@@ -102,7 +102,7 @@ func (c matter) replyText(key string, more ...texts.Part) texts.Sentence {
 }
 
 // handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own provider has reported nothing.
-func (c matter) handedToRelayOnly() bool {
+func (c material) handedToRelayOnly() bool {
 	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 	})
@@ -110,7 +110,7 @@ func (c matter) handedToRelayOnly() bool {
 
 // failureClass returns the end of the key of the person's reply to a failure, by what can be done about it; "ours" if there is no text for
 // the kind of failure.
-func (c matter) failureClass() string {
+func (c material) failureClass() string {
 	switch c.Reason {
 	case store.ReasonSuppressed:
 		switch s, found := c.suppressionOf(c.Suppression); {
@@ -143,7 +143,7 @@ func (c matter) failureClass() string {
 }
 
 // quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is of no use to the person.
-func (c matter) quotaCostReply() texts.Sentence {
+func (c material) quotaCostReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}
@@ -151,14 +151,14 @@ func (c matter) quotaCostReply() texts.Sentence {
 }
 
 // validCodeReply returns a sentence that an earlier code can still be used; nil if there is none.
-func (c matter) validCodeReply() texts.Sentence {
+func (c material) validCodeReply() texts.Sentence {
 	if c.valid == nil {
 		return nil
 	}
 	return c.replyText("works")
 }
 
-func (c matter) refusedReply() texts.Sentence {
+func (c material) refusedReply() texts.Sentence {
 	free, known := c.nextAllowed()
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
@@ -180,7 +180,7 @@ func (c matter) refusedReply() texts.Sentence {
 }
 
 // lockoutReply returns the explanation of the lockout that ends last, for callers of any kind.
-func (c matter) lockoutReply() texts.Sentence {
+func (c material) lockoutReply() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.facts.Locks {
 		wait = max(wait, out.Wait)
@@ -192,7 +192,7 @@ func (c matter) lockoutReply() texts.Sentence {
 }
 
 // nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be told.
-func (c matter) nextAllowed() (free time.Time, known bool) {
+func (c material) nextAllowed() (free time.Time, known bool) {
 	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}

@@ -20,7 +20,7 @@ var providerEvents = []struct {
 }
 
 // withProviderEvent adds the worst provider event to a verdict. If the code was entered, the message arrived, and the next step stays.
-func (c matter) withProviderEvent(v Verdict) Verdict {
+func (c material) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEvents {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {

@@ -31,8 +31,8 @@ type linkedText struct {
 	Link string
 }
 
-// matter is all that a verdict is made from.
-type matter struct {
+// material is all that a verdict is made from.
+type material struct {
 	store.Row
 	texts.Words
 	story store.Story
@@ -58,7 +58,7 @@ type Facts struct {
 // Judge returns what became of a row, what to do next and the reply for the person. testdata/stories.txt has the text of each
 // combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
-	c := matter{Row: s.Send, Words: w, story: s, facts: now}
+	c := material{Row: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
@@ -102,7 +102,7 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 
 // withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the cause: until the right one is, or the code
 // ends otherwise.
-func (c matter) withWrongCodes(v Verdict) Verdict {
+func (c material) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.toTestRecipient():
 	case c.state == verification.MaxAttemptsReached && c.To == store.Erased: // with its checks
@@ -119,7 +119,7 @@ func (c matter) withWrongCodes(v Verdict) Verdict {
 }
 
 // wrongCodes reports whether wrong codes were entered for a code that can still be entered.
-func (c matter) wrongCodes() bool {
+func (c material) wrongCodes() bool {
 	return c.state == verification.Pending && c.story.Verification.Attempts > 0
 }
 
@@ -129,7 +129,7 @@ func MayHaveGoneOut(s store.Row) bool {
 }
 
 // text fills a text with the values of the row and its code. Text messages have their own text if there is one.
-func (c matter) text(key string, more ...texts.Part) texts.Sentence {
+func (c material) text(key string, more ...texts.Part) texts.Sentence {
 	key = c.channelKey(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
@@ -155,7 +155,7 @@ func (c matter) text(key string, more ...texts.Part) texts.Sentence {
 }
 
 // at returns a part that is a time, or the span from now until then: rounded up for "free", when something begins to be allowed.
-func (c matter) at(name string, t time.Time) texts.Part {
+func (c material) at(name string, t time.Time) texts.Part {
 	if !c.spans || t.IsZero() {
 		return texts.At(name, t)
 	}
@@ -167,7 +167,7 @@ func (c matter) at(name string, t time.Time) texts.Part {
 }
 
 // channelKey returns the key of the text about text messages, if the row is one and the text exists, else key.
-func (c matter) channelKey(key string) string {
+func (c material) channelKey(key string) string {
 	if c.Channel == recipient.SMS {
 		return c.variantKey(key, string(recipient.SMS))
 	}
@@ -175,7 +175,7 @@ func (c matter) channelKey(key string) string {
 }
 
 // variantKey returns key.kind if that text exists, else key.
-func (c matter) variantKey(key, kind string) string {
+func (c material) variantKey(key, kind string) string {
 	if c.Has(key + "." + kind) {
 		return key + "." + kind
 	}
@@ -183,13 +183,13 @@ func (c matter) variantKey(key, kind string) string {
 }
 
 // toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is delivered.
-func (c matter) toTestRecipient() bool {
+func (c material) toTestRecipient() bool {
 	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
 }
 
 // earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may have delivered; nil if that is not so, or
 // no longer matters.
-func (c matter) earlierAttemptWarning() texts.Sentence {
+func (c material) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
 		return nil
@@ -200,7 +200,7 @@ func (c matter) earlierAttemptWarning() texts.Sentence {
 }
 
 // nextStep returns what became of the sent code and what to do next. how is the state of the send.
-func (c matter) nextStep(how string) texts.Sentence {
+func (c material) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if c.wrongCodes() {
 		return c.text("next.sent.wrong")

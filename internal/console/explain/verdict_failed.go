@@ -10,14 +10,14 @@ import (
 
 // failed returns the verdict on a send that was not delivered: what happened, and what to do next.
 
-func (c matter) failed() (what, next texts.Sentence) {
+func (c material) failed() (what, next texts.Sentence) {
 	switch c.Reason {
 	case store.ReasonSuppressed:
 		what, next = c.suppressed()
 		return what, c.Join(next, c.quotaCost())
 	case store.ReasonPaused:
 		if c.story.Pause != nil {
-			what, next = c.prefixPaused(*c.story.Pause)
+			what, next = c.prefixPausedTexts(*c.story.Pause)
 			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
 		}
 		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNext(), c.quotaCost())
@@ -35,7 +35,7 @@ func (c matter) failed() (what, next texts.Sentence) {
 
 // failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what the server's code is about; "other" for
 // a reason without a text.
-func (c matter) failureKind() string {
+func (c material) failureKind() string {
 	switch {
 	case c.Reason == "ended" && (c.state == verification.Canceled || c.state == verification.MaxAttemptsReached):
 		return "ended." + string(c.state)
@@ -87,7 +87,7 @@ func FailureText(s store.Send, w texts.Words) string {
 }
 
 // quotaCost returns a sentence about whether a failure counted in the recipient's quota.
-func (c matter) quotaCost() texts.Sentence {
+func (c material) quotaCost() texts.Sentence {
 	if c.Counts {
 		return c.text("cost.counted")
 	}

@@ -15,7 +15,7 @@ import (
 
 // refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the next one.
 
-func (c matter) refused() (what, next texts.Sentence) {
+func (c material) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
@@ -38,7 +38,7 @@ func (c matter) refused() (what, next texts.Sentence) {
 }
 
 // recipientCount returns a sentence about how many recipients a row stands for; nil if it stands for one.
-func (c matter) recipientCount() texts.Sentence {
+func (c material) recipientCount() texts.Sentence {
 	switch {
 	case c.Recipients == 0:
 		return nil
@@ -49,7 +49,7 @@ func (c matter) recipientCount() texts.Sentence {
 }
 
 // lockouts returns sentences about which classes of callers' codes are locked out, and until when.
-func (c matter) lockouts() (next texts.Sentence) {
+func (c material) lockouts() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
 		return c.text("next.refused.free")
 	}
@@ -70,13 +70,13 @@ func (c matter) lockouts() (next texts.Sentence) {
 }
 
 // databaseTimeAfter returns the database's time after a wait, rounded up to whole seconds.
-func (c matter) databaseTimeAfter(wait time.Duration) time.Time {
+func (c material) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUp(c.story.Now.Add(wait))
 }
 
 // countedScope returns the end of the keys of the texts on whose requests the rule counts: its scope, or its name for a rule without one;
 // "" if it counts only the recipient's, or if that is not known.
-func (c matter) countedScope() string {
+func (c material) countedScope() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule,
 		c.facts.Rule == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
@@ -88,7 +88,7 @@ func (c matter) countedScope() string {
 }
 
 // countsOthers reports whether others' requests count too, so that the person can do little.
-func (c matter) countsOthers() bool {
+func (c material) countsOthers() bool {
 	switch c.countedScope() {
 	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName, policy.BackoffName:
 		return false
@@ -98,7 +98,7 @@ func (c matter) countsOthers() bool {
 
 // nextAdmitted returns a sentence about when the next request is admitted. It goes by what the rules say now, if they include the rule
 // that refused. A rule that counts more than the recipient, for example a network's, is not included.
-func (c matter) nextAdmitted() texts.Sentence {
+func (c material) nextAdmitted() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
 		return c.whenFree()
@@ -109,7 +109,7 @@ func (c matter) nextAdmitted() texts.Sentence {
 }
 
 // whenFree returns a sentence about when the recipient's rules admit one more.
-func (c matter) whenFree() texts.Sentence {
+func (c material) whenFree() texts.Sentence {
 	if c.facts.Quota == nil {
 		return c.text("next.refused.later")
 	}
@@ -128,7 +128,7 @@ func (c matter) whenFree() texts.Sentence {
 
 // whenFreeByRow returns a sentence about when the next request is admitted, by the row alone. A row of several requests has the time of
 // the first and the wait of the last, which give no instant.
-func (c matter) whenFreeByRow() texts.Sentence {
+func (c material) whenFreeByRow() texts.Sentence {
 	if c.Count > 1 {
 		return c.text("next.refused.later")
 	}
@@ -136,7 +136,7 @@ func (c matter) whenFreeByRow() texts.Sentence {
 }
 
 // quotaHasRule reports whether the quota of now includes a rule.
-func (c matter) quotaHasRule(rule string) bool {
+func (c material) quotaHasRule(rule string) bool {
 	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 

@@ -16,7 +16,7 @@ import (
 
 // suppressionOf returns the suppression with this ID among those of the row; false if there is none.
 
-func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
+func (c material) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
 		return store.Suppression{}, false
@@ -24,7 +24,7 @@ func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	return c.story.Suppressions[i], true
 }
 
-func (c matter) suppressed() (what, next texts.Sentence) {
+func (c material) suppressed() (what, next texts.Sentence) {
 	s, found := c.suppressionOf(c.Suppression)
 	if !found {
 		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
@@ -35,18 +35,18 @@ func (c matter) suppressed() (what, next texts.Sentence) {
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
 // revoke it there.
-func (c matter) remedyKey(s store.Suppression) string {
+func (c material) remedyKey(s store.Suppression) string {
 	if c.optedOutAtCarrier(s) && s.Active(c.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
 }
 
-func (c matter) optedOutAtCarrier(s store.Suppression) bool {
+func (c material) optedOutAtCarrier(s store.Suppression) bool {
 	return c.Channel == recipient.SMS && s.Cause == store.OptOut
 }
 
-func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
+func (c material) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())), texts.Plain("numbers", PauseCounts(p, c.Words))),
 		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
@@ -64,11 +64,11 @@ func holdKeySuffix(active bool, lifted time.Time) string {
 }
 
 // holdText returns the text on whether a suppression still holds; nil if there is no text for that state.
-func (c matter) holdText(key string, s store.Suppression) texts.Sentence {
+func (c material) holdText(key string, s store.Suppression) texts.Sentence {
 	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
-func (c matter) pausedNext() texts.Sentence {
+func (c material) pausedNext() texts.Sentence {
 	if c.facts.Pause == nil {
 		return c.text("next.failed.paused.over")
 	}
@@ -83,7 +83,7 @@ func linkTo(w texts.Words, key string, s store.Row) linkedText {
 }
 
 // reduceIfErased returns the verdict, reduced if the row's recipient was erased.
-func (c matter) reduceIfErased(v Verdict) Verdict {
+func (c material) reduceIfErased(v Verdict) Verdict {
 	if c.To != store.Erased {
 		return v
 	}

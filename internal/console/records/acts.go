@@ -3,14 +3,21 @@ package records
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
+	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
 
@@ -45,14 +52,61 @@ func actJSON(a store.AuditEntry, _ time.Time) frame.Object {
 type actsView struct {
 	frame.Page
 	frame.Result[store.AuditFilter, store.AuditEntry]
+	Topics  []string // whose subscription the reader may accept
+	Problem string
 }
 
 func (a *Records) actsPage(c echo.Context) error {
-	p, err := a.acts().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, store.AuditFilter{})
+	return a.showActs(c, http.StatusOK, c.Request().URL.RawQuery, "")
+}
+
+func (a *Records) showActs(c echo.Context, status int, raw, problem string) error {
+	p, err := a.acts().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
-	return a.Layout.Show(c, http.StatusOK, "acts", actsView{frame.NewPage(c, "acts.title", "acts"), p})
+	v := actsView{Page: frame.NewPage(c, "acts.title", "acts"), Result: p, Problem: problem}
+	if auth.ActorOf(c).May(auth.ActionAccept) {
+		v.Topics = a.Topics
+	}
+	return a.Layout.Show(c, status, "acts", v)
+}
+
+// accept has the next subscription of a provider's topic confirmed.
+func (a *Records) accept(c echo.Context, provider, reason string) error {
+	if !slices.Contains(a.Topics, provider) {
+		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
+	}
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionAccept)
+	if err != nil {
+		return err
+	}
+	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
+}
+
+func (a *Records) acceptJSON(c echo.Context) error {
+	var w struct {
+		Provider string `json:"provider"`
+		Reason   string `json:"reason"`
+	}
+	if err := server.ReadJSON(c, &w); err != nil {
+		return err
+	}
+	if err := a.accept(c, w.Provider, w.Reason); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (a *Records) acceptForm(c echo.Context, form url.Values) error {
+	err := a.accept(c, form.Get("provider"), form.Get("reason"))
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+		return a.showActs(c, http.StatusUnprocessableEntity, "", cmp.Or(frame.Words(c).Get("action.problem."+bad.Reason), bad.Detail))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/acts")
 }
 
 // Filtered reports whether a filter selects the acts on the page.

@@ -28,6 +28,7 @@ type Records struct {
 	Auth   *auth.Auth
 	Layout *frame.Layout
 	Now    func() time.Time
+	Topics []string // names of the mail providers whose subscription can be accepted
 }
 
 // Routes are the pages and their JSON.
@@ -35,6 +36,7 @@ func (a *Records) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: a.actsPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/acts/subscription", Handler: frame.Form(a.acceptForm), Action: auth.ActionAccept},
 		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
 		{Method: post, Path: suppressionsPath, Handler: frame.Form(a.suppressForm), Action: auth.ActionSuppress},
 		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.Form(a.liftForm), Action: auth.ActionLift},
@@ -42,6 +44,7 @@ func (a *Records) Routes() []auth.Route {
 		{Method: post, Path: prefixesPath + "/lift", Handler: frame.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptJSON, Action: auth.ActionAccept},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
 		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftJSON, Action: auth.ActionLift},

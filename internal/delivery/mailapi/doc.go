@@ -6,11 +6,12 @@
 // A provider is one file here, such as resend.go, and one row in providers. The row has the scheme of its URLs, the parameters that these
 // take beside tls, ca and conns, and the function that checks a [Config], fills in its host and returns the api. An api makes the request of
 // a mail, reads an answer, and knows a request that does no harm, by which `sendcode doctor` tries the login. A provider that
-// takes MIME gets Rendered.Content (ses.go), one that takes texts calls Message.WithTexts (resend.go). The send's ID goes where the
-// provider's events bring it back: sendOf has it.
+// takes MIME gets Rendered.Content: begin with a copy of ses.go. One that takes texts calls Message.WithTexts, and sends the headers in
+// Message.Marks too, which events may be found by: begin with resend.go. The send's ID goes where the provider's events bring it back (a tag, or
+// metadata): sendOf has it. A code that is a number becomes text, and 0 none.
 //
-// Its contract is a [mailapitest.Rig], again one file and one row: what a request must look like, and what each answer has to become. All
-// suites run over every rig, here and in package outbox. Outside of these four places change docs/configuration.md, by the comment of
+// Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must look like, and what each answer has to become.
+// All suites run over every rig: go test ./internal/delivery/... ./internal/outbox. Outside of these four places change docs/configuration.md, by the comment of
 // Config.SMTPURL and go test ./internal/config -run 'TestReference|TestSchema' -update, docs/provider-events.md if there are events, and
 // CHANGELOG.md.
 //

@@ -79,6 +79,8 @@ func TestAnswers(t *testing.T) {
 		}
 		outcomes := map[string]mailapitest.Outcome{
 			"refused": {Said: rig.Refused, Class: delivery.Rejected, Code: "-"}, "later": {Said: rig.Later, Class: delivery.Temporary, Code: "-"},
+			"200 and no ID":   {Said: mailapitest.Said{Status: 200, Body: `{"message":"hello"}`}, Class: delivery.Unknown},
+			"200 and no JSON": {Said: mailapitest.Said{Status: 200, Body: `<html>id</html>`}, Class: delivery.Unknown},
 		}
 		for name, o := range rig.Outcomes {
 			outcomes[name] = o

@@ -15,7 +15,7 @@ type resend struct{ *Config }
 
 func openResend(c *Config) (api, error) {
 	if c.Username != "" || c.Password == "" {
-		return nil, delivery.Problem("must be resend://:key@api.resend.com, with the API key as the password")
+		return nil, delivery.SafeText("must be resend://:key@api.resend.com, with the API key as the password")
 	}
 	c.Host = cmp.Or(c.Host, "api.resend.com")
 	return resend{c}, nil

@@ -60,9 +60,9 @@ const (
 const codeNoMailbox = "5.1.1"
 
 const (
-	errClosed = delivery.Problem("the sender is closed")
-	errLogin  = delivery.Problem("the key or the signature is refused")
-	errUTF8   = delivery.Problem("the provider does not take non-ASCII local parts")
+	errClosed = delivery.SafeText("the sender is closed")
+	errLogin  = delivery.SafeText("the key or the signature is refused")
+	errUTF8   = delivery.SafeText("the provider does not take non-ASCII local parts")
 )
 
 // Server is one account with a provider. Safe for concurrent use.
@@ -87,7 +87,7 @@ func New(c Config) (*Server, error) {
 }
 
 // Address returns host:port.
-func (s *Server) Address() string { return s.config.address() }
+func (s *Server) Address() string { return s.config.Address() }
 
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
 func (s *Server) MaxConns() int { return cap(s.slots) }

@@ -30,12 +30,12 @@ func openSES(c *Config) (api, error) {
 	}
 	switch {
 	case !keyIDPattern.MatchString(c.Username) || c.Password == "":
-		return nil, delivery.Problem("must be ses://id:secret@region, with the ID and the secret of an access key")
+		return nil, delivery.SafeText("must be ses://id:secret@region, with the ID and the secret of an access key")
 	case !regionPattern.MatchString(region):
-		return nil, delivery.Problem("must be ses://id:secret@region, with a region such as eu-west-1")
+		return nil, delivery.SafeText("must be ses://id:secret@region, with a region such as eu-west-1")
 	}
 	if c.Parameters = map[string]string{"region": region, "configuration_set": c.Parameters["configuration_set"]}; c.Host == "" {
-		return nil, delivery.Problem("the host is missing")
+		return nil, delivery.SafeText("the host is missing")
 	}
 	return ses{c}, nil
 }

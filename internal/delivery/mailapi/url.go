@@ -44,10 +44,7 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL reads the address of an account:
-//
-//	resend://:key@api.resend.com
-//	ses://id:secret@region?configuration_set=codes
+// ParseURL reads the address of an account, whose form each provider has for itself, as in resend://:key@api.resend.com.
 //
 // conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none, which is the default on loopback hosts,
 // are for tests and for proxies on this machine; ca is a PEM file that takes the place of the system's authorities. Characters of user and
@@ -56,11 +53,11 @@ func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil: // url.Error quotes its input
-		return Config{}, delivery.Problem("malformed (write special characters in user and password as %XX)")
+		return Config{}, delivery.SafeText("malformed (write special characters in user and password as %XX)")
 	case !Knows(u.Scheme):
-		return Config{}, delivery.Problem("the scheme must be " + strings.Join(Schemes(), " or "))
+		return Config{}, delivery.SafeText("the scheme must be " + strings.Join(Schemes(), " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.Problem("must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
+		return Config{}, delivery.SafeText("must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
 	}
 	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
 	c.Password, _ = u.User.Password()
@@ -74,32 +71,32 @@ func ParseURL(text string) (Config, error) {
 func (c *Config) readParameters(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return delivery.Problem("malformed parameters")
+		return delivery.SafeText("malformed parameters")
 	}
 	known := append([]string{"tls", "ca", "conns"}, providers[c.Scheme].parameters...)
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return delivery.Problem("unknown parameter (known: " + strings.Join(known, ", ") + ")")
+			return delivery.SafeText("unknown parameter (known: " + strings.Join(known, ", ") + ")")
 		case len(values) > 1:
-			return delivery.Problem("a parameter is given twice")
+			return delivery.SafeText("a parameter is given twice")
 		case slices.Contains(providers[c.Scheme].parameters, name):
 			c.Parameters[name] = values[0]
 		}
 	}
 	if u.Port() != "" {
 		if c.Port, err = strconv.Atoi(u.Port()); err != nil || c.Port < 1 || c.Port > 65535 {
-			return delivery.Problem("the port is not within 1 to 65535")
+			return delivery.SafeText("the port is not within 1 to 65535")
 		}
 	}
 	if query.Has("conns") {
 		if c.MaxConns, err = strconv.Atoi(query.Get("conns")); err != nil || c.MaxConns < 1 || c.MaxConns > maxConns {
-			return delivery.Problem("conns is not within 1 to 1000")
+			return delivery.SafeText("conns is not within 1 to 1000")
 		}
 	}
 	switch tls := query.Get("tls"); {
 	case query.Has("tls") && tls != "required" && tls != "none":
-		return delivery.Problem("tls must be required or none")
+		return delivery.SafeText("tls must be required or none")
 	default:
 		c.Cleartext = tls == "none" || tls == "" && loopback.IsHost(c.Host)
 	}
@@ -110,7 +107,7 @@ func (c *Config) readParameters(u *url.URL) error {
 // complete fills in the defaults and returns the api of the provider. The error is the first thing that is wrong; it has no credentials.
 func (c *Config) complete() (api, error) {
 	if !Knows(c.Scheme) {
-		return nil, delivery.Problem("the provider is not known")
+		return nil, delivery.SafeText("the provider is not known")
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	if c.Now == nil {
@@ -121,7 +118,7 @@ func (c *Config) complete() (api, error) {
 	case err != nil:
 		return nil, err
 	case c.Cleartext && !loopback.IsHost(c.Host):
-		return nil, delivery.Problem("a key with tls=none would cross the network in the clear")
+		return nil, delivery.SafeText("a key with tls=none would cross the network in the clear")
 	}
 	return a, nil
 }
@@ -141,8 +138,8 @@ func (c *Config) endpoint(path string) string {
 	return u.String()
 }
 
-// address returns host:port.
-func (c *Config) address() string {
+// Address returns host:port.
+func (c *Config) Address() string {
 	port := 443
 	if c.Cleartext {
 		port = 80
@@ -151,7 +148,7 @@ func (c *Config) address() string {
 }
 
 // String gives scheme and address alone: the credentials are masked.
-func (c Config) String() string { return c.Scheme + "://" + c.address() }
+func (c Config) String() string { return c.Scheme + "://" + c.Address() }
 
 // GoString masks the credentials in %#v.
 func (c Config) GoString() string { return c.String() }

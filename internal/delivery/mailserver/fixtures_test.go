@@ -44,8 +44,6 @@ func provider(t *testing.T, s *mailapitest.Server) mailserver.Servers {
 	return mailserver.New(server)
 }
 
-func misbehaving(rules ...smtptest.Rule) smtptest.Script { return smtptest.Script{Rules: rules} }
-
 // outcome is what a test expects of one Send; the zero outcome is acceptance.
 type outcome struct {
 	class    delivery.Class
@@ -62,24 +60,5 @@ func expect(t *testing.T, err error, want outcome) {
 	}
 	if got != want || (err == nil) != (want == outcome{}) {
 		t.Errorf("got %+v, want %+v: %v", got, want, err)
-	}
-}
-
-// allOnce wants n messages, each once and at one of the servers.
-func allOnce(t *testing.T, n int, servers ...*smtptest.Server) {
-	t.Helper()
-	seen := map[string]int{}
-	for _, s := range servers {
-		for id, times := range s.ByID() {
-			seen[id] += times
-		}
-	}
-	for id, times := range seen {
-		if times != 1 {
-			t.Errorf("%s arrived %d times", id, times)
-		}
-	}
-	if len(seen) != n {
-		t.Errorf("%d of %d mails arrived", len(seen), n)
 	}
 }

@@ -55,8 +55,8 @@ func New(all ...Server) Servers {
 }
 
 const (
-	errAside = delivery.Problem("every server is set aside after failures")
-	errSlow  = delivery.Problem("slow: no outcome after 5s")
+	errAside = delivery.SafeText("every server is set aside after failures")
+	errSlow  = delivery.SafeText("slow: no outcome after 5s")
 )
 
 const (

@@ -40,7 +40,7 @@ func TestServersInOrder(t *testing.T) {
 		servertest.Bubble(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			servers, first, second := pair(t, misbehaving(c.rule), smtptest.Script{})
+			servers, first, second := pair(t, smtptest.Misbehaving(c.rule), smtptest.Script{})
 			if c.down {
 				first.Stop()
 			}
@@ -87,7 +87,7 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 		if failures := post(t, servers, 1, 200); len(failures) != 0 {
 			t.Fatal(failures[0])
 		}
-		allOnce(t, 200, good)
+		smtptest.AllOnce(t, 200, good)
 		if took := time.Since(began); took > 11*time.Second || dials.Load() > 4 {
 			t.Errorf("200 mails took %v and %d dials of the dead server", took, dials.Load())
 		}
@@ -102,7 +102,7 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 // TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+		servers, first, second := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
 			Close: true}), smtptest.Script{})
 		var heard []delivery.Health
 		servers.Watch(func(h delivery.Health) { heard = append(heard, h) })
@@ -128,7 +128,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 		if len(first.Messages()) < 50 || !servers.Health()[0].Up {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
 		}
-		allOnce(t, 301, first, second)
+		smtptest.AllOnce(t, 301, first, second)
 		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
 		}
@@ -138,7 +138,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 // TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server is being tried wait for what that shows.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
+		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
 		servers := sender(t, server)
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {
 			t.Fatalf("%d failures", len(failures))
@@ -155,7 +155,7 @@ func TestEveryServerSetAside(t *testing.T) {
 		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
 			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
 		}
-		server.SetScript(misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: time.Second}))
 		time.Sleep(5*time.Second + time.Millisecond)
 		began = time.Now()
 		if failures := post(t, servers, 33, 16); len(failures) != 0 {
@@ -164,7 +164,7 @@ func TestEveryServerSetAside(t *testing.T) {
 		if took := time.Since(began); took != 5*time.Second { // one tries, then four at once
 			t.Errorf("16 mails took %v over four connections", took)
 		}
-		allOnce(t, 16, server)
+		smtptest.AllOnce(t, 16, server)
 	})
 }
 
@@ -180,10 +180,10 @@ func inTenSeconds() (s smtptest.Script) {
 func TestPaceWithOneSlowServer(t *testing.T) {
 	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
 	for name, slow := range map[string]smtptest.Script{
-		"after the dot": misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}), "every answer": inTenSeconds(),
+		"after the dot": smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}), "every answer": inTenSeconds(),
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			servers, first, healthy := pair(t, slow, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
+			servers, first, healthy := pair(t, slow, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
 			began, failures := time.Now(), make(chan []error)
 			go func() { failures <- post(t, servers, 1, mails) }()
 			healthy.Await(mails - 30)
@@ -193,7 +193,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 			if all := <-failures; len(all) != 0 {
 				t.Errorf("%s: %d failures: %v", name, len(all), all[0])
 			}
-			allOnce(t, mails, first, healthy)
+			smtptest.AllOnce(t, mails, first, healthy)
 		})
 	}
 }
@@ -206,14 +206,14 @@ func TestSlowButAlone(t *testing.T) {
 		if failures := post(t, servers, 1, 16); len(failures) != 0 || !servers.Health()[0].Up {
 			t.Errorf("%v, %+v", failures, servers.Health())
 		}
-		allOnce(t, 16, slow)
+		smtptest.AllOnce(t, 16, slow)
 	})
 }
 
 // TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the server.
 func TestSlowOneAfterTheOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
+		servers, first, second := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
 		for n := range 4 {
 			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func TestCancelling(t *testing.T) {
 				continue
 			}
 			servertest.Bubble(t, func(t *testing.T) {
-				server, s := inBubble(t, misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
+				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
 				sendAll(t, s, 1, kept)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	errClosed     = delivery.Problem("the sender is closed")
-	errBroken     = delivery.Problem("the connection broke")
-	errConnect    = delivery.Problem("no connection")
-	errHandshake  = delivery.Problem("the TLS handshake failed")
-	errProtocol   = delivery.Problem("the server broke the protocol")
-	errUnexpected = delivery.Problem("the reply does not fit the command")
-	errUnasked    = delivery.Problem("the server spoke before it was asked")
-	errTooMuch    = delivery.Problem("the reply is too long")
-	errReset      = delivery.Problem("the kept connection could not be reset")
-	errPlaintext  = delivery.Problem("the server does not offer STARTTLS")
-	errInjected   = delivery.Problem("bytes in the clear behind the answer to STARTTLS")
-	errCleartext  = delivery.Problem("refusing to log in over an unencrypted connection")
-	errNoAuth     = delivery.Problem("the server offers no way to log in that is known here")
-	errLogin      = delivery.Problem("logging in failed")
-	errUTF8       = delivery.Problem("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errClosed     = delivery.SafeText("the sender is closed")
+	errBroken     = delivery.SafeText("the connection broke")
+	errConnect    = delivery.SafeText("no connection")
+	errHandshake  = delivery.SafeText("the TLS handshake failed")
+	errProtocol   = delivery.SafeText("the server broke the protocol")
+	errUnexpected = delivery.SafeText("the reply does not fit the command")
+	errUnasked    = delivery.SafeText("the server spoke before it was asked")
+	errTooMuch    = delivery.SafeText("the reply is too long")
+	errReset      = delivery.SafeText("the kept connection could not be reset")
+	errPlaintext  = delivery.SafeText("the server does not offer STARTTLS")
+	errInjected   = delivery.SafeText("bytes in the clear behind the answer to STARTTLS")
+	errCleartext  = delivery.SafeText("refusing to log in over an unencrypted connection")
+	errNoAuth     = delivery.SafeText("the server offers no way to log in that is known here")
+	errLogin      = delivery.SafeText("logging in failed")
+	errUTF8       = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
 // newError returns the error of a step that failed with err, classed by the code of the reply if there was a whole reply. Of the reply's text
@@ -112,7 +112,7 @@ func withoutEnhancedCode(text, code string) string {
 // safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any other error, which may quote the
 // server, genericCause.
 func safeCause(stage string, err error) error {
-	var own delivery.Problem
+	var own delivery.SafeText
 	var errno syscall.Errno
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -200,7 +200,7 @@ func FuzzReplies(f *testing.F) {
 			t.Skip()
 		}
 		servertest.Bubble(t, func(t *testing.T) {
-			server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
+			server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
 			_, err := sender(t, server).Send(t.Context(), smtptest.Sample(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)
 		})

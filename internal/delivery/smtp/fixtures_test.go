@@ -49,8 +49,6 @@ func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)
 	return server, sender(t, server, change...)
 }
 
-func misbehaving(rules ...smtptest.Rule) smtptest.Script { return smtptest.Script{Rules: rules} }
-
 // pipelining are the keywords of a server that takes commands together.
 var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
 
@@ -144,26 +142,7 @@ func expectCounts(t *testing.T, server *smtptest.Server, messages, connections i
 	if c := server.Connections(); c != connections {
 		t.Errorf("%d connections, want %d", c, connections)
 	}
-	allOnce(t, messages, server)
-}
-
-// allOnce wants n messages, each once and at one of the servers.
-func allOnce(t *testing.T, n int, servers ...*smtptest.Server) {
-	t.Helper()
-	seen := map[string]int{}
-	for _, s := range servers {
-		for id, times := range s.ByID() {
-			seen[id] += times
-		}
-	}
-	for id, times := range seen {
-		if times != 1 {
-			t.Errorf("%s arrived %d times", id, times)
-		}
-	}
-	if len(seen) != n {
-		t.Errorf("%d of %d mails arrived", len(seen), n)
-	}
+	smtptest.AllOnce(t, messages, server)
 }
 
 // hooked is a socket whose calls tests watch or replace; a nil hook leaves a call as it is.

@@ -57,7 +57,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 		"closes": {Stage: smtptest.Quit, Close: true},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			server, s := inBubble(t, misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
+			server, s := inBubble(t, smtptest.Misbehaving(rule), func(c *smtp.Config) { c.MaxMails = 1 })
 			began := time.Now()
 			sendAll(t, s, 1, 1)
 			if sent := time.Since(began); sent != 0 {
@@ -75,7 +75,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 // TestClose: a send under way ends as if nothing were; no connection is kept, and later mails fail.
 func TestClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server, s := inBubble(t, misbehaving(
+		server, s := inBubble(t, smtptest.Misbehaving(
 			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second}, smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		burst(t, s, 1, 2)
 		var last sync.WaitGroup
@@ -120,7 +120,7 @@ func burst(t *testing.T, s mailserver.Servers, first, n int) {
 }
 
 // takes300ms is a receiver that takes as long for each mail.
-var takes300ms = misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
+var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
 // A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those beyond the least end soon after the
 // backlog, and the others as ever.
@@ -153,7 +153,7 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
 		burst(t, s, 0, 3)
-		server.SetScript(misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "421 4.3.2 going down"}))
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "421 4.3.2 going down"}))
 		sendAll(t, s, 4, 4)
 		if synctest.Wait(); server.Connections() != 4 || server.Open() != 1 {
 			t.Errorf("%d of %d connections open, want the fresh one", server.Open(), server.Connections())

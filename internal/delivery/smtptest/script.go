@@ -73,6 +73,9 @@ const (
 	Implicit                   // from the first byte
 )
 
+// Misbehaving returns the script of a server that follows the rules and otherwise accepts.
+func Misbehaving(rules ...Rule) Script { return Script{Rules: rules} }
+
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule

@@ -201,3 +201,22 @@ func (s *Server) rule(stage Stage, to string) Rule {
 	}
 	return Rule{}
 }
+
+// AllOnce fails the test unless there are n messages, each once and at one of the servers.
+func AllOnce(t testing.TB, n int, servers ...*Server) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, s := range servers {
+		for id, times := range s.ByID() {
+			seen[id] += times
+		}
+	}
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("%s arrived %d times", id, times)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d mails arrived", len(seen), n)
+	}
+}

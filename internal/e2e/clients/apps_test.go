@@ -219,11 +219,13 @@ func attempts(owner *tenant) map[string][]attempt {
 		"adminPrefixes":     admin("", ""),
 		"adminLiftPrefix":   admin("", `{"id":"`+owner.pending.Send.ID+`","reason":"ours"}`),
 		"adminActs":         admin("", ""),
-		"adminQuotaReset":   admin("", `{`+person("ana")+`,"reason":"ours"}`),
-		"adminErase":        admin("", `{`+person("ana")+`,"reason":"ours"}`),
-		"adminCancel":       admin(send+"/cancel", reason),
-		"adminResend":       admin(send+"/resend", reason),
-		"adminReveal":       admin(send+"/reveal", reason),
+
+		"adminAcceptSubscription": admin("", `{"provider":"ses","reason":"ours"}`),
+		"adminQuotaReset":         admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminErase":              admin("", `{`+person("ana")+`,"reason":"ours"}`),
+		"adminCancel":             admin(send+"/cancel", reason),
+		"adminResend":             admin(send+"/resend", reason),
+		"adminReveal":             admin(send+"/reveal", reason),
 	}
 }
 

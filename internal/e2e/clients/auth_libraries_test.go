@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/gofrs/flock"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/servertest"
@@ -34,7 +31,7 @@ func TestAuthLibraries(t *testing.T) {
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d samples", len(blocks))
 	}
-	modules := authModules(t)
+	modules := servertest.NodeModules(t, "testdata/auth")
 	s := apptest.Embedded(t).Start(1)
 	for i, library := range []struct {
 		driver string
@@ -155,45 +152,4 @@ func (p *person) byAuthJS() {
 	if _, body := p.ask(http.MethodGet, "/api/auth/session", "", ""); !strings.Contains(body, p.to) {
 		p.Errorf("the session: %s", body)
 	}
-}
-
-// authModules returns the folder of the libraries, which npm brings once, as package-lock.json names them.
-func authModules(t *testing.T) string {
-	t.Helper()
-	const source = "testdata/auth"
-	lacks := func(format string, arguments ...any) {
-		t.Helper()
-		if os.Getenv("CI") != "" {
-			t.Fatalf(format, arguments...)
-		}
-		t.Skipf(format, arguments...)
-	}
-	if _, err := exec.LookPath("npm"); err != nil {
-		lacks("npm, which brings the libraries, is not installed: %v", err)
-	}
-	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
-	apptest.Must(t, err)
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		lacks("there is no folder for caches: %v", err)
-	}
-	kept := filepath.Join(cache, "sendcode", fmt.Sprintf("auth-%x", sha256.Sum256(lock)))
-	apptest.Must(t, os.MkdirAll(kept, 0o755))
-	one := flock.New(filepath.Join(kept, "lock"))
-	apptest.Must(t, one.Lock())
-	defer one.Unlock()
-	modules := filepath.Join(kept, "node_modules")
-	if _, err := os.Stat(filepath.Join(kept, "complete")); err == nil {
-		return modules
-	}
-	if err := os.CopyFS(kept, os.DirFS(source)); err != nil && !os.IsExist(err) {
-		t.Fatal(err)
-	}
-	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	bring.Dir = kept
-	if said, err := bring.CombinedOutput(); err != nil {
-		lacks("npm did not bring the libraries: %v: %s", err, said)
-	}
-	apptest.Must(t, os.WriteFile(filepath.Join(kept, "complete"), nil, 0o600))
-	return modules
 }

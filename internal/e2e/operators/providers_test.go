@@ -61,3 +61,34 @@ func TestProviderTellsOfABounce(t *testing.T) {
 		t.Error("the secret is shown")
 	}
 }
+
+// A topic of Amazon SNS: what is not signed by Amazon is refused before anything is asked for outside, and a subscription is accepted by an
+// administrator, which the audit log and the process's own log have.
+func TestATopicOfAmazon(t *testing.T) {
+	t.Parallel()
+	const topic = "arn:aws:sns:eu-west-1:123456789012:ses-events"
+	s := apptest.Embedded(t).Policy(apptest.Roomy + `provider_events:
+  - {name: ses, scheme: sns, topic: "` + topic + `", message: mail.tags.send, type: eventType, outcomes: {Complaint: complained}}
+`)
+	s.Start(1)
+	spec := s.SpecRouter()
+	forged := s.Post("/v1/events/ses", `{"Type":"Notification","TopicArn":"`+topic+`","Message":"{}","SigningCertURL":"https://sns.example/x.pem"}`,
+		func(r *http.Request) { r.Header.Set("Content-Type", "text/plain; charset=UTF-8") })
+	s.Is("a forged message", forged, http.StatusUnauthorized)
+	apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/events/ses", forged))
+	s.Counts(`sendcode_provider_events_total{outcome="forged"`, "1")
+	for body, status := range map[string]int{
+		`{"provider":"ses","reason":"ticket 7"}`: http.StatusNoContent, `{"provider":"post","reason":"ticket 7"}`: http.StatusUnprocessableEntity,
+	} {
+		got := s.Post("/v1/admin/subscriptions", body, apptest.AsAdmin)
+		s.Is(body, got, status)
+		apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/admin/subscriptions", got))
+	}
+	acts := s.Get("/v1/admin/acts?what=subscription.accept", apptest.AsAdmin)
+	if text := string(acts.Raw); strings.Count(text, `"outcome":"begun"`) != 1 || !strings.Contains(text, "ticket 7") {
+		t.Errorf("the audit log: %s", text)
+	}
+	if printed := s.Printed.String(); strings.Count(printed, "subscription.accept") != 1 || strings.Contains(printed, "ticket 7") {
+		t.Errorf("the log lines of one action: %s", printed)
+	}
+}

@@ -4,7 +4,6 @@ package pagetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/app/core"
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keys"
@@ -25,7 +25,6 @@ import (
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
-	"sendcode/templates"
 )
 
 // Code is how a test types the right code of every verification; Letters where codes are made of letters, LongCode while an app is over its
@@ -51,7 +50,7 @@ type Codes struct {
 
 	db    *sqlitetest.DB
 	began time.Time
-	texts *message.Texts
+	texts verification.Languages
 	held  sync.RWMutex // a Send waits for it
 
 	mu      sync.Mutex
@@ -70,25 +69,6 @@ type Codes struct {
 	hold    time.Duration
 }
 
-// parsed are the templates, which all worlds share.
-var parsed = sync.OnceValues(func() (*message.Renderer, *message.Texts) {
-	mails, err := message.New(templates.FS)
-	texts, errTexts := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
-	if err := errors.Join(err, errTexts); err != nil {
-		panic(err)
-	}
-	return mails, texts
-})
-
-// DefaultRules is the default policy.
-func DefaultRules() []quota.Rule {
-	return []quota.Rule{
-		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
-	}
-}
-
 // newCodes returns use cases without verifications, under these rules and on this clock.
 func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger *slog.Logger) (*Codes, error) {
 	db, err := sqlitetest.New(now)
@@ -101,14 +81,12 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	for _, name := range names {
 		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names, Policy: quota.Policy{Name: "default", Rules: rules}}
 	}
-	mails, texts := parsed()
-	c.texts = texts
 	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(), Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
 		core.Parts{
-			DB: database{db, c}, Limiter: quota.NewMemory(now, "process"), Mails: mails, Sender: provider{c}, Texts: texts, Carrier: carrier{c},
+			DB: database{db, c}, Limiter: quota.NewMemory(now, "process"), Sender: provider{c}, Carrier: carrier{c},
 			Logger: logger, Now: now, Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
 		})
-	c.Texts = nil
+	c.texts, c.Texts = c.Texts, nil
 	return c, nil
 }
 
@@ -138,6 +116,11 @@ func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
 
 // shapeAs sets what later codes look like.
 func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
+
+// Paint gives the app an accent.
+func (c *Codes) Paint(accent string) {
+	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: brand.New("", accent, "")} })
+}
 
 // Pause pauses a channel; "" ends that.
 func (c *Codes) Pause(ch recipient.Channel) {
@@ -186,6 +169,18 @@ func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 
 // Checks counts the tries.
 func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
+
+// Verifications counts them.
+func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.names) }
+
+// Verification is the nth, as the server knows it now; the database must be there.
+func (c *Codes) Verification(n int) verification.View {
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret}, fmt.Sprintf("verification-%d", n+1))
+	if err != nil {
+		panic(err)
+	}
+	return a.View
+}
 
 // Asks returns all calls of Send, admitted or not.
 func (c *Codes) Asks() []verification.Ask {

@@ -7,6 +7,7 @@ import (
 	"sendcode/internal/brand"
 	"sendcode/internal/page"
 	"sendcode/internal/store"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -112,7 +113,7 @@ func spent(n int, apart time.Duration) Step {
 
 // networkSpentRules returns rules with a network's rule that others have used up.
 func networkSpentRules() []quota.Rule {
-	return append(DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
+	return append(verificationtest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
 }
 
 // unusualRules returns rules with unusual names and limits, one of them too large to draw as dots.

@@ -16,6 +16,7 @@ import (
 	"sendcode/internal/page"
 	"sendcode/internal/server"
 	"sendcode/internal/servertest"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/web"
 )
@@ -54,7 +55,7 @@ func (c *clock) now() time.Time {
 // NewWorld starts a page with fakes, under the given rules or the default policy; Close it.
 func NewWorld(rules ...quota.Rule) *World {
 	if rules == nil {
-		rules = DefaultRules()
+		rules = verificationtest.DefaultRules()
 	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails

@@ -212,7 +212,7 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 	return reports, `{"code":0,"msg":"OK"}`, nil
 }
 
-func (c *carrier) Address() string { return c.Endpoint }
+func (c *carrier) EndpointURL() string { return c.Endpoint }
 
 // Probe asks for each template (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
 // approved.

@@ -180,7 +180,7 @@ func (p poll) check(note func(string, error), id extraction) {
 }
 
 // errNoPoll says that the carrier's description does not say how to ask it.
-const errNoPoll = delivery.Problem("it is not described how the carrier is asked")
+const errNoPoll = delivery.SafeText("it is not described how the carrier is asked")
 
 // Ask implements Asker.
 func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
@@ -202,7 +202,7 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	return report, known, nil
 }
 
-func (g *carrier) Address() string { return placeholder.ReplaceAllString(g.URL, "x") }
+func (g *carrier) EndpointURL() string { return placeholder.ReplaceAllString(g.URL, "x") }
 
 func (g *carrier) Probe(context.Context) (string, error) {
 	return "; nothing harmless can be asked of it", nil

@@ -217,7 +217,7 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 	return reports, `{"result":0,"errmsg":"OK"}`, nil
 }
 
-func (c *carrier) Address() string { return c.Endpoint }
+func (c *carrier) EndpointURL() string { return c.Endpoint }
 
 // Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland and then the others: status
 // 0 is approved.

@@ -226,7 +226,7 @@ func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	return r, known, nil
 }
 
-func (t *carrier) Address() string { return t.Endpoint }
+func (t *carrier) EndpointURL() string { return t.Endpoint }
 
 // Probe fetches a message that there is not: with the right login that is a 404 (twilio.com/docs/usage/requests-to-twilio).
 func (t *carrier) Probe(ctx context.Context) (string, error) {

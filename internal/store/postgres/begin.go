@@ -67,7 +67,7 @@ func (p *DB) beginStatements() []statement {
 	}
 }
 
-// Begin implements sqldb.Native.
+// Begin implements sqldb.PerDatabase.
 func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 // maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
-// Refused implements sqldb.Native.
+// Refused implements sqldb.PerDatabase.
 func (p *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {

@@ -63,7 +63,7 @@ SELECT event, app, type, id, told, '', test, at, at FROM counted WHERE type <> '
 )
 SELECT id FROM counted`
 
-// Check implements sqldb.Native. Checks that come while round trips are under way share the next ones.
+// Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the next ones.
 func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
 	if !store.ValidTexts(c.ID, c.Network) {
 		return store.Checked{}, fault.NotFound

@@ -28,7 +28,7 @@ const (
 	stmtClaimedVerification = "sendcode_claimed_verifications"
 )
 
-// keyChange is a claim or, with release, the release of one; see sqldb.Native.
+// keyChange is a claim or, with release, the release of one; see sqldb.PerDatabase.
 type keyChange struct {
 	store.Claim // of a release: Key and SendID
 	release     bool
@@ -71,12 +71,12 @@ CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id
 	}
 }
 
-// Claim implements sqldb.Native.
+// Claim implements sqldb.PerDatabase.
 func (p *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	return p.claims.Submit(ctx, keyChange{Claim: c}, lockOfKey(c.Key))
 }
 
-// Release implements sqldb.Native.
+// Release implements sqldb.PerDatabase.
 func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	c := keyChange{Claim: store.Claim{Key: key, SendID: id}, release: true, forget: forget}
 	_, err := p.claims.Submit(ctx, c, lockOfKey(key))

@@ -109,12 +109,12 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 )
 SELECT id FROM ended`
 
-// Finish implements sqldb.Native. Outcomes that come while a round trip is under way share the next one.
+// Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return p.endings.Submit(ctx, outcome.Sanitized(), rowKey(outcome.ID))
 }
 
-// Postpone implements sqldb.Native, in the same way.
+// Postpone implements sqldb.PerDatabase, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	return p.postponements.Submit(ctx, postponement.Sanitized(), rowKey(postponement.ID))
 }
@@ -231,7 +231,7 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// AppEventEnded implements sqldb.Native. Ends that come while a round trip is under way share the next one.
+// AppEventEnded implements sqldb.PerDatabase. Ends that come while a round trip is under way share the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	return p.eventEnds.Submit(ctx, end.Sanitized(), rowKey(end.ID))
 }

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements sqldb.Native.
+// Renew implements sqldb.PerDatabase.
 func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	if len(held) == 0 {
 		return nil
@@ -60,7 +60,7 @@ FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verifica
 ORDER BY s.expires_at, s.id`
 }
 
-// TakeOver implements sqldb.Native.
+// TakeOver implements sqldb.PerDatabase.
 func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	return work, err
 }
 
-// TakeOverExpired implements sqldb.Native. It searches from the oldest on.
+// TakeOverExpired implements sqldb.PerDatabase. It searches from the oldest on.
 func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (o *overdue) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.marks[q] = m
 }
 
-// RefundsDue implements sqldb.Native.
+// RefundsDue implements sqldb.PerDatabase.
 func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	return changeRows(ctx, p.pool, sqldb.RefundFields, p.sql(refundsDueSQL), limit, lease.Microseconds())
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// EnsurePartitions implements sqldb.Native.
+// EnsurePartitions implements sqldb.PerDatabase.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {

@@ -121,7 +121,7 @@ func Open(ctx context.Context, url, role string) (*DB, error) {
 // openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
 func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
-	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, Native: p}
+	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
 	var err error
 	told, err := p.openPools(ctx, url, role)
 	if err != nil {

@@ -75,7 +75,7 @@ WITH row AS MATERIALIZED (
 )
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
-// CountHours implements sqldb.Native. Each hour has its own transaction, so that an erasure waits for one hour at most.
+// CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
 		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+countDelay, min(keep, maxCountedAge)) })

@@ -245,7 +245,7 @@ func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 		trip.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(p.text[stmtJoin], joinParameters(joined)...)
+		trip.Queue(p.text[stmtJoin], joinSQLArgs(joined)...)
 	}
 	if len(sends) > 0 {
 		trip.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
@@ -254,8 +254,8 @@ func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 	return trip.Len()
 }
 
-// joinParameters returns the parameters of joinSQL.
-func joinParameters(joined []*store.Verification) []any {
+// joinSQLArgs returns the parameters of joinSQL.
+func joinSQLArgs(joined []*store.Verification) []any {
 	p := columns.NewArrays(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })

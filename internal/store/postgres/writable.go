@@ -53,7 +53,7 @@ const emptySQL = `DELETE FROM write_probe`
 // noRoomSQL has each replica look for room at its next Ping.
 const noRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
-// Ping implements sqldb.Native, by one round trip, which it repeats once after a lost connection. It looks for room once in roomFor for all
+// Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost connection. It looks for room once in roomFor for all
 // replicas, and also as long as the last send or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()

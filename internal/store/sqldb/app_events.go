@@ -41,7 +41,7 @@ ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 
 // appEventSQL reads events with the columns of their sends and verifications.
-var appEventSQL = twin{
+var appEventSQL = dialectSQL{
 	// LATERAL with LIMIT 1: the planner can only look up each row by its key.
 	Postgres: `SELECT ` + appEventTable.SelectList() + ` FROM app_events e
 LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true

@@ -3,6 +3,9 @@ package sqldb
 import (
 	"context"
 	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/columns"
@@ -17,10 +20,47 @@ var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() + ` FROM audit_en
 func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = q.Now
 	insert, args := auditEntryTable.Insert(store.Added, &a)
-	if err := q.exec(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !a.HasRecipient() {
+	added, err := q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
+	if added && q.audited != nil {
+		*q.audited = append(*q.audited, a)
+	}
+	if err != nil || !a.HasRecipient() {
 		return err
 	}
 	return q.exec(addAuditRecipientSQL, Args{"id": a.ID, "recipient": columns.NullIfZero(a.Recipient), "masked": a.To})
+}
+
+// Write is Engine.Write. After the commit it logs the audit entries of the transaction.
+func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
+	var audited []store.AuditEntry
+	err := db.Engine.Write(ctx, func(q Tx) error {
+		q.audited = &audited
+		return f(q)
+	})
+	if err != nil || db.Actions == nil {
+		return err
+	}
+	for _, a := range audited {
+		logAction(ctx, db.Actions, a)
+	}
+	return nil
+}
+
+// logAction logs an action without its recipient, and without its reason, which an administrator typed.
+func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
+	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
+	for _, f := range []struct{ name, value string }{
+		{"who", a.Who}, {"role", a.Role}, {"network", a.Network}, {"action", a.What}, {"app", a.App}, {"channel", string(a.Channel)},
+		{"purpose", a.Purpose}, {"target", a.Target}, {"outcome", string(a.Outcome)}, {"detail", a.Detail},
+	} {
+		if f.value != "" {
+			fields = append(fields, slog.String(f.name, f.value))
+		}
+	}
+	if a.Ends != uuid.Nil {
+		fields = append(fields, slog.String("ends", a.Ends.String()))
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "administrator's action", fields...)
 }
 
 // AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.

@@ -14,10 +14,10 @@ const (
 // takes such an interval as a number. A list is for Dialect.in.
 type Args map[string]any
 
-// twin is a statement, or a part of one, that differs between the databases.
-type twin struct{ Postgres, SQLite string }
+// dialectSQL is a statement, or a part of one, that differs between the databases.
+type dialectSQL struct{ Postgres, SQLite string }
 
-func (d Dialect) pick(t twin) string {
+func (d Dialect) pick(t dialectSQL) string {
 	if d == Postgres {
 		return t.Postgres
 	}
@@ -26,26 +26,26 @@ func (d Dialect) pick(t twin) string {
 
 // in returns the condition that the expression before it equals an element of a list parameter.
 func (d Dialect) in(list string) string {
-	return d.pick(twin{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
+	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
 // among returns the condition that the expression before it is in the result of a subquery. With ARRAY, Postgres's planner always reads the
 // subquery once and first, and then looks the rows up by their key.
 func (d Dialect) among(subquery string) string {
-	return d.pick(twin{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
+	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
 // locked returns a query that locks its rows, and skips those that another transaction has locked. SQLite has only one writer.
 func (d Dialect) locked(query string) string {
-	return d.pick(twin{query + " FOR UPDATE SKIP LOCKED", query})
+	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
 // since returns a condition on the IDs of sends s that holds for all that were logged at the instant (SQL) or later. It lets Postgres skip
 // earlier partitions.
-func (d Dialect) since(at string) string { return d.pick(twin{LoggedSinceSQL(at), "1 = 1"}) }
+func (d Dialect) since(at string) string { return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"}) }
 
 // failuresFrom is the FROM list of failures f, joined with their sends s.
-var failuresFrom = twin{
+var failuresFrom = dialectSQL{
 	Postgres: "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
 	SQLite:   "failures f CROSS JOIN sends s ON s.id = f.id",
 }
@@ -53,10 +53,10 @@ var failuresFrom = twin{
 // lockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the checks of the codes of @recipient. SQLite has only
 // one writer.
 var (
-	lockSQL       = twin{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
-	checksLockSQL = twin{Postgres: `
+	lockSQL       = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
+	checksLockSQL = dialectSQL{Postgres: `
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
 // PatientSQL allows statements to take longer, since a recipient that was attacked may have many rows.
-var PatientSQL = twin{Postgres: `SET LOCAL statement_timeout = '60s'`}
+var PatientSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

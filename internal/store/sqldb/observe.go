@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [Observed] tells apart: the methods of Native and the shared reads by themselves, and all others as read and write.
+// Kinds lists what [Observed] tells apart: the methods of PerDatabase and the shared reads by themselves, and all others as read and write.
 var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
@@ -20,7 +20,7 @@ var Kinds = []string{"read", "write", "look", "verification", "claim", "release"
 // and a function that names it, for log lines. f must not block.
 func Observed(db *DB, f func(kind string, name func() string, took time.Duration)) *DB {
 	o := observer{f}
-	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedNative{db.Native, o}}
+	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
 }
 
 type observer struct {
@@ -92,97 +92,97 @@ func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
 	return e.Engine.ReadStep(ctx, s)
 }
 
-type observedNative struct {
-	Native
+type observedPerDatabase struct {
+	PerDatabase
 	observer
 }
 
-// Begin implements Native, as do the methods below.
-func (n observedNative) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+// Begin implements PerDatabase, as do the methods below.
+func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	defer n.since(time.Now(), "begin")
-	return n.Native.Begin(ctx, intent)
+	return n.PerDatabase.Begin(ctx, intent)
 }
 
-// Claim implements Native.
-func (n observedNative) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+// Claim implements PerDatabase.
+func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	defer n.since(time.Now(), "claim")
-	return n.Native.Claim(ctx, c)
+	return n.PerDatabase.Claim(ctx, c)
 }
 
-// Release implements Native.
-func (n observedNative) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+// Release implements PerDatabase.
+func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	defer n.since(time.Now(), "release")
-	return n.Native.Release(ctx, key, id, forget)
+	return n.PerDatabase.Release(ctx, key, id, forget)
 }
 
-// Refused implements Native.
-func (n observedNative) Refused(ctx context.Context, refusals []store.Row) error {
+// Refused implements PerDatabase.
+func (n observedPerDatabase) Refused(ctx context.Context, refusals []store.Row) error {
 	defer n.since(time.Now(), "refused")
-	return n.Native.Refused(ctx, refusals)
+	return n.PerDatabase.Refused(ctx, refusals)
 }
 
-// Check implements Native.
-func (n observedNative) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+// Check implements PerDatabase.
+func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
 	defer n.since(time.Now(), "check")
-	return n.Native.Check(ctx, c)
+	return n.PerDatabase.Check(ctx, c)
 }
 
-// Renew implements Native.
-func (n observedNative) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+// Renew implements PerDatabase.
+func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	defer n.since(time.Now(), "renew")
-	return n.Native.Renew(ctx, lease, held)
+	return n.PerDatabase.Renew(ctx, lease, held)
 }
 
-// Finish implements Native.
-func (n observedNative) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
+// Finish implements PerDatabase.
+func (n observedPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	defer n.since(time.Now(), "finish")
-	return n.Native.Finish(ctx, outcome)
+	return n.PerDatabase.Finish(ctx, outcome)
 }
 
-// Postpone implements Native.
-func (n observedNative) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
+// Postpone implements PerDatabase.
+func (n observedPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
 	defer n.since(time.Now(), "postpone")
-	return n.Native.Postpone(ctx, p)
+	return n.PerDatabase.Postpone(ctx, p)
 }
 
-// TakeOver implements Native.
-func (n observedNative) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOver implements PerDatabase.
+func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	defer n.since(time.Now(), "take_over")
-	return n.Native.TakeOver(ctx, q, lease, limit)
+	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
-// TakeOverExpired implements Native.
-func (n observedNative) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+// TakeOverExpired implements PerDatabase.
+func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	defer n.since(time.Now(), "take_over")
-	return n.Native.TakeOverExpired(ctx, q, lease, limit)
+	return n.PerDatabase.TakeOverExpired(ctx, q, lease, limit)
 }
 
-// RefundsDue implements Native.
-func (n observedNative) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+// RefundsDue implements PerDatabase.
+func (n observedPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	defer n.since(time.Now(), "refunds_due")
-	return n.Native.RefundsDue(ctx, lease, limit)
+	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
-// AppEventEnded implements Native.
-func (n observedNative) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// AppEventEnded implements PerDatabase.
+func (n observedPerDatabase) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	defer n.since(time.Now(), "app_event_ended")
-	return n.Native.AppEventEnded(ctx, end)
+	return n.PerDatabase.AppEventEnded(ctx, end)
 }
 
-// CountHours implements Native.
-func (n observedNative) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
+// CountHours implements PerDatabase.
+func (n observedPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
 	defer n.since(time.Now(), "count_hours")
-	return n.Native.CountHours(ctx, life, keep, limit)
+	return n.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
-// EnsurePartitions implements Native.
-func (n observedNative) EnsurePartitions(ctx context.Context) (time.Time, error) {
+// EnsurePartitions implements PerDatabase.
+func (n observedPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
 	defer n.since(time.Now(), "ensure_partitions")
-	return n.Native.EnsurePartitions(ctx)
+	return n.PerDatabase.EnsurePartitions(ctx)
 }
 
-// Ping implements Native.
-func (n observedNative) Ping(ctx context.Context) error {
+// Ping implements PerDatabase.
+func (n observedPerDatabase) Ping(ctx context.Context) error {
 	defer n.since(time.Now(), "ping")
-	return n.Native.Ping(ctx)
+	return n.PerDatabase.Ping(ctx)
 }

@@ -21,7 +21,7 @@ FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHI
 )
 
 // deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres finds such messages.
-var deliveredSQL = twin{Postgres: `
+var deliveredSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
@@ -45,7 +45,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := firstRow(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
-			q.Dialect.pick(twin{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
+			q.Dialect.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
 			return false, err
 		}

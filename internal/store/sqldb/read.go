@@ -89,7 +89,7 @@ func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL makes Postgres look up each recipient in
 // the index, and the conditions match no other one.
-var latestSQL = twin{
+var latestSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
 		Sends.rows(newestOfSQL) + `) UNION ALL (` + Refusals.rows(newestOfSQL) + `)) s`,

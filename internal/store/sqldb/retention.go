@@ -42,7 +42,7 @@ var aged = [...]struct {
 }
 
 // rowPlace is the column with a row's place, by which the row is deleted without another look into an index.
-var rowPlace = twin{"ctid", "rowid"}
+var rowPlace = dialectSQL{"ctid", "rowid"}
 
 // deleteAged returns the statement that deletes the due rows of a table; those that another replica has locked it skips.
 func (d Dialect) deleteAged(table, due, order string, times int) string {
@@ -174,7 +174,7 @@ func (db *DB) bytes(ctx context.Context) (int64, error) {
 	return sizes[0], nil
 }
 
-var sizeSQL = twin{"SELECT pg_database_size(current_database())", "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
+var sizeSQL = dialectSQL{"SELECT pg_database_size(current_database())", "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
 
 // Partitions returns the partitions of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {

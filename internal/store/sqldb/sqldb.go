@@ -4,6 +4,7 @@ package sqldb
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,11 +16,12 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// DB is the store: the methods here, which are the same in both databases, and those of Native. postgres.DB and sqlite.DB embed it.
+// DB is the store: the methods here, which are the same in both databases, and those of PerDatabase. postgres.DB and sqlite.DB embed it.
 type DB struct {
 	Dialect Dialect
 	Engine
-	Native
+	PerDatabase
+	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
 }
 
 // Commit is a committed send.
@@ -61,8 +63,8 @@ type Engine interface {
 	Close() error
 }
 
-// Native has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
-type Native interface {
+// PerDatabase has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
+type PerDatabase interface {
 	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
 	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
 	// wrote it, and writes no second one.
@@ -121,7 +123,8 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect Dialect
-	Now     time.Time // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	Now     time.Time           // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: nobody asks
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.

@@ -219,11 +219,11 @@ func (d Dialect) intervalNumber(column string, offset, each time.Duration) strin
 
 // instant returns the literal of an instant.
 func (d Dialect) instant(at time.Time) string {
-	return fmt.Sprintf(d.pick(twin{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
+	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
 // tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts it.
-var tookSQL = twin{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
+var tookSQL = dialectSQL{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
 
 // bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket,
 // at most 2 % off.

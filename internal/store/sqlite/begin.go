@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Begin implements sqldb.Native.
+// Begin implements sqldb.PerDatabase.
 func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
@@ -123,7 +123,7 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 	return err
 }
 
-// Refused implements sqldb.Native.
+// Refused implements sqldb.PerDatabase.
 func (s *DB) Refused(ctx context.Context, refusals []store.Row) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {

@@ -17,7 +17,7 @@ UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN c
 WHERE id = @id`
 )
 
-// Check implements sqldb.Native.
+// Check implements sqldb.PerDatabase.
 func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
 	if !store.ValidTexts(c.ID, c.Network) {
 		return store.Checked{}, fault.NotFound

@@ -29,7 +29,7 @@ WHERE k.created_at <= excluded.created_at - @life
 	readClaimSQL = `SELECT k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
 )
 
-// Claim implements sqldb.Native.
+// Claim implements sqldb.PerDatabase.
 func (s *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (out store.Claimed, err error) {
 		args := sqldb.Args{
@@ -66,7 +66,7 @@ func sendOf(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, er
 	return send, v, err
 }
 
-// Release implements sqldb.Native.
+// Release implements sqldb.PerDatabase.
 func (s *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements sqldb.Native.
+// Renew implements sqldb.PerDatabase.
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
@@ -21,7 +21,7 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	})
 }
 
-// Finish implements sqldb.Native.
+// Finish implements sqldb.PerDatabase.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
@@ -78,7 +78,7 @@ INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason,
 SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test, @now, @now FROM sends s WHERE s.id = @id`
 )
 
-// Postpone implements sqldb.Native.
+// Postpone implements sqldb.PerDatabase.
 func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
 	p := postponement.Sanitized()
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
@@ -93,12 +93,12 @@ UPDATE sends SET status = 'queued', reason = @reason, provider = @provider, prov
 	})
 }
 
-// TakeOver implements sqldb.Native.
+// TakeOver implements sqldb.PerDatabase.
 func (s *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now`)
 }
 
-// TakeOverExpired implements sqldb.Native.
+// TakeOverExpired implements sqldb.PerDatabase.
 func (s *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
@@ -133,7 +133,7 @@ func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, e
 	return err == nil && found[0], err
 }
 
-// RefundsDue implements sqldb.Native.
+// RefundsDue implements sqldb.PerDatabase.
 func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
 	if err != nil || !due {
@@ -150,7 +150,7 @@ WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{
 	})
 }
 
-// AppEventEnded implements sqldb.Native.
+// AppEventEnded implements sqldb.PerDatabase.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {

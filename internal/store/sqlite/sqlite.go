@@ -72,7 +72,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 // IMMEDIATE. now is the store's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
-	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, Native: s}
+	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
 	s.writes = batch.New(1, s.writeBatch)
 	s.writes.Waits = true // a write uses its caller's variables, and ends within milliseconds
 	return s
@@ -185,10 +185,10 @@ func commitError(err error) error {
 	return store.Uncertain(sqliteCause(err))
 }
 
-// EnsurePartitions implements sqldb.Native. A file needs no partitions.
+// EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.Native. SQLite stores no counts; the empty transaction only reports whether the store can write.
+// CountHours implements sqldb.PerDatabase. SQLite stores no counts; the empty transaction only reports whether the store can write.
 func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
 	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }

@@ -59,7 +59,7 @@ func sqliteCause(err error) error {
 // LastCommit implements sqldb.Engine: a Ping of a file is cheap.
 func (s *DB) LastCommit() *sqldb.Commit { return nil }
 
-// Ping implements sqldb.Native. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees
+// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees
 // them before the commit, so that the file has free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {

@@ -123,8 +123,8 @@ func (o *Observed) Decided(_ recipient.Channel, _, outcome, rule string) {
 	o.count("decided", outcome, rule)
 }
 
-// Observed implements verification.Observer.
-func (o *Observed) Observed(ch recipient.Channel, app, rule string) {
+// RuleWouldRefuse implements verification.Observer.
+func (o *Observed) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
 	o.count("observed", ch, app, rule)
 }
 

@@ -4,15 +4,21 @@ package verificationtest
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"sendcode/internal/app/core"
 	"sendcode/internal/keys"
+	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/sms"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
+	"sendcode/templates"
 )
 
 // Settings are what tests choose.
@@ -20,7 +26,28 @@ type Settings struct {
 	policy.Set
 	outbox.Config
 	Vault    keys.Vault
+	Webhooks webhook.Settings
+	JobTick  time.Duration   // core.Settings.Tick; 0: that of the outbox
 	Receipts outbox.Receipts // nil: no carrier is asked
+}
+
+// templatesOnce parses the templates of the service once for all tests: it takes longer than most of them.
+var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.Texts) {
+	mails, err := message.New(templates.FS)
+	texts, errTexts := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	if err := errors.Join(err, errTexts); err != nil {
+		panic(err)
+	}
+	return mails, texts
+})
+
+// DefaultRules is the default policy.
+func DefaultRules() []quota.Rule {
+	return []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}
 }
 
 // Process is a core with its use cases at hand.
@@ -29,8 +56,10 @@ type Process struct {
 	*verification.Service
 }
 
-// New makes a process of parts, of which an Observer, a Logger and Now may be missing. Nothing runs in the background until Run.
+// New makes a process of parts. Those that are missing are the service's own templates, time.Now, and an Observer and a Logger of which nobody
+// hears; without a Carrier there are no text messages. Nothing runs in the background until Run.
 func New(s Settings, p core.Parts) *Process {
+	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
 		p.Observer = &Observed{}
 	}
@@ -42,7 +71,7 @@ func New(s Settings, p core.Parts) *Process {
 	}
 	p.Receipts = s.Receipts
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
-	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Tick: s.Tick}, p)
+	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks, Tick: cmp.Or(s.JobTick, s.Tick)}, p)
 	return &Process{Core: c, Service: c.Codes}
 }
 

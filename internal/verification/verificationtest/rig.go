@@ -18,17 +18,14 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/code/codetest"
 	"sendcode/internal/keys"
-	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
-	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/testrecipient"
 	"sendcode/quota"
-	"sendcode/templates"
 )
 
 var (
@@ -61,7 +58,6 @@ type Rig struct {
 	Carrier    *Carrier
 	Printed    *servertest.Text // what was logged
 	Settings   Settings
-	Renderer   *message.Renderer
 	Stop       context.CancelFunc
 	Stopped    chan struct{}
 	WrongCode  func(right string) string // another one at each call; see codetest.WrongCodes
@@ -120,13 +116,9 @@ func MinuteTick(change func(*Settings)) func(*Settings) {
 // NewRig returns a service that does not run yet.
 func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	t.Helper()
-	renderer, err := message.New(templates.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &Rig{
 		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: NewLimiter(quota.NewMemory(time.Now, "process"), nil),
-		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t), Renderer: renderer,
+		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
 		WrongCode: codetest.WrongCodes(t.Name()),
 	}
 	if change != nil {
@@ -141,11 +133,9 @@ func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s,
 
 // ReplicaOn returns another process over the same limiter.
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
-	texts, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
-	r.NoError(err)
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, core.Parts{
-		Limiter: limiter, DB: db, Mails: r.Renderer, Sender: sender, Texts: texts, Carrier: c,
+		Limiter: limiter, DB: db, Sender: sender, Carrier: c,
 		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})}
 }
@@ -155,11 +145,7 @@ func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	purpose := policy.Purpose{
 		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits,
-		Policy: quota.Policy{Name: "default", Rules: []quota.Rule{
-			{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
-			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
-			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
-		}},
+		Policy: quota.Policy{Name: "default", Rules: DefaultRules()},
 	}
 	login := purpose
 	login.Name = "login"

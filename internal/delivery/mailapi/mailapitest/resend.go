@@ -33,8 +33,6 @@ func resend() Rig {
 			"the key has another body":  {fails(409, "invalid_idempotent_request"), delivery.Unknown, "invalid_idempotent_request"},
 			"the key is under way":      {fails(409, "concurrent_idempotent_requests"), delivery.Unknown, "concurrent_idempotent_requests"},
 			"it broke":                  {fails(500, "application_error"), delivery.Unknown, "application_error"},
-			"200 and no ID":             {Said{Status: 200, Body: `{"message":"hello"}`}, delivery.Unknown, ""},
-			"200 and no JSON":           {Said{Status: 200, Body: `<html>id</html>`}, delivery.Unknown, ""},
 			"the code could be private": {fails(422, "ada lovelace"), delivery.Rejected, ""},
 		},
 		Probe: "GET /domains", Good: []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}, Bad: fails(403, "invalid_api_key"),

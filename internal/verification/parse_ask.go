@@ -18,8 +18,8 @@ import (
 	"sendcode/quota"
 )
 
-// asked is an Ask that was read: for which recipient it is, and under which rules. Nothing changes it afterwards.
-type asked struct {
+// parsedAsk is an Ask that was read: for which recipient it is, and under which rules. Nothing changes it afterwards.
+type parsedAsk struct {
 	Ask                            // with what a resend leaves out
 	request string                 // ID of the HTTP request; empty: none
 	locale  string                 // canonical
@@ -41,7 +41,7 @@ type joined struct {
 
 // parseAsk reads a request in three steps: what it says, the hashes of its recipient, and the rules of its purpose. A request to a recipient
 // that is not served is recorded as a refusal. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
-func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
+func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
 	a, err := s.parse(ctx, ask)
 	if err != nil {
 		return a, err
@@ -66,8 +66,8 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (asked, error) {
 }
 
 // parse reads what a request says. For a resend it reads the verification. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
-func (s *Service) parse(ctx context.Context, ask Ask) (asked, error) {
-	a := asked{Ask: ask, request: requestid.From(ctx)}
+func (s *Service) parse(ctx context.Context, ask Ask) (parsedAsk, error) {
+	a := parsedAsk{Ask: ask, request: requestid.From(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return a, err
 	}
@@ -93,7 +93,7 @@ func (s *Service) parse(ctx context.Context, ask Ask) (asked, error) {
 // fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
 // must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerChecks,
 // fault.Unavailable.
-func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
+func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error {
 	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *asked) error {
 }
 
 // preferredLocale returns the tag of the Accept-Language list that best fits the templates of the app and channel.
-func (s *Service) preferredLocale(a asked) string {
+func (s *Service) preferredLocale(a parsedAsk) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.PreferredLocale(a.App, a.Languages)
 	}
@@ -143,7 +143,7 @@ func (s *Service) preferredLocale(a asked) string {
 
 // classOf returns the class of a request: of a browser, known if it presents a token for the address, or names a verification of a known
 // one.
-func (s *Service) classOf(ctx context.Context, a asked) store.Class {
+func (s *Service) classOf(ctx context.Context, a parsedAsk) store.Class {
 	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnown(ctx, a)) {
 		return store.KnownBrowser
 	}
@@ -159,7 +159,7 @@ const (
 // isKnown reports whether a browser presents a token of this app and address whose verification was approved, at most KnownFor ago, and
 // still has its address. It reads at most one verification, and none without a token that fits; if the database does not answer, it
 // returns false.
-func (s *Service) isKnown(ctx context.Context, a asked) bool {
+func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 	for _, token := range a.Known {
 		id, err := s.Vault.OpenKnown(token, a.App, a.to.Channel(), a.address)
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *Service) ruled(
 // newHolder returns the holder of a verification that the request opens: for a back end, unless it acts for a stranger or brings a code, a hash of the session
 // and, if the address is not the canonical spelling of its mailbox, of the address as typed. A later request with the same holder may resend
 // without the verification's ID. Empty for a browser.
-func (a asked) newHolder() string {
+func (a parsedAsk) newHolder() string {
 	switch {
 	case a.Stranger, a.Code != "":
 		return rand.Text() // no other request has it
@@ -224,7 +224,7 @@ func (a asked) newHolder() string {
 }
 
 // row returns the fields of the database's row that an admitted and a refused request share.
-func (a asked) row() store.Send {
+func (a parsedAsk) row() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.joins.id,
@@ -233,7 +233,7 @@ func (a asked) row() store.Send {
 }
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.
-func (s *Service) recordRefusal(a asked, outcome, rule string, scope quota.Scope, wait time.Duration) {
+func (s *Service) recordRefusal(a parsedAsk, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused
 	row.Reference = "" // free text, and refusals are not searched by it

@@ -1,0 +1,134 @@
+// Package sns verifies the messages of a topic of Amazon SNS, which posts them to subscribers over HTTPS, and confirms a subscription
+// (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
+//
+// A message names the certificate that its signature is verified with. So the address of the certificate is pinned to SNS's host in the
+// topic's region, and the certificate itself has to be one of SNS's and lead to an authority that the system trusts.
+//
+// Signatures of version 1 are over SHA-1, of which collisions can be made, and mail servers write parts of what SES reports. They are
+// refused; a topic signs by version 2 once its attribute SignatureVersion is 2.
+package sns
+
+import (
+	"context"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Kind is the type of a message.
+type Kind string
+
+// The kinds.
+const (
+	Notification             Kind = "Notification"
+	SubscriptionConfirmation Kind = "SubscriptionConfirmation"
+	UnsubscribeConfirmation  Kind = "UnsubscribeConfirmation"
+)
+
+// Message is what a verified message says.
+type Message struct {
+	Kind  Kind
+	Text  string // what was published, or a sentence of SNS
+	token string // confirms the subscription
+}
+
+// The bounds of a message's time. SNS repeats a message for at most an hour (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html);
+// clocks may differ by five minutes.
+const (
+	clocksApart = 5 * time.Minute
+	maxAge      = time.Hour + clocksApart
+)
+
+// ErrForged: a message is not of the topic, too old, or not signed by SNS. Errors that wrap it say what was wrong, without any text of the
+// message.
+var ErrForged = errors.New("sns: not a message of the topic")
+
+// ErrOldSignature: a message has a signature of version 1. It wraps ErrForged.
+var ErrOldSignature = forged("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
+
+func forged(why string) error { return &forgedError{why} }
+
+type forgedError struct{ why string }
+
+func (e *forgedError) Error() string { return ErrForged.Error() + ": " + e.why }
+func (e *forgedError) Unwrap() error { return ErrForged }
+
+// signed are the members that a signature covers, in its order; Subject only if there is one.
+var signed = map[Kind][]string{
+	Notification:             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
+	SubscriptionConfirmation: {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
+	UnsubscribeConfirmation:  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
+}
+
+var arnPattern = regexp.MustCompile(`^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]):[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+
+// IsTopic reports whether the text is the ARN of a topic that can post to us. A FIFO topic can't.
+func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
+
+// Verify verifies a message and returns what it says. Errors: ErrForged; others if the certificate can't be read now, so that SNS should
+// send the message again.
+func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
+	m, err := parse(body)
+	if err != nil {
+		return Message{}, err
+	}
+	at, err := time.Parse(time.RFC3339, m["Timestamp"])
+	signature, malformed := base64.StdEncoding.DecodeString(m["Signature"])
+	switch kind := Kind(m["Type"]); {
+	case m["TopicArn"] != t.arn:
+		return Message{}, forged("another topic")
+	case signed[kind] == nil:
+		return Message{}, forged("an unknown type")
+	case err != nil || at.Before(now.Add(-maxAge)) || at.After(now.Add(clocksApart)):
+		return Message{}, forged("not of this hour")
+	case m["SignatureVersion"] == "1":
+		return Message{}, ErrOldSignature
+	case m["SignatureVersion"] != "2" || malformed != nil:
+		return Message{}, forged("no signature")
+	}
+	key, err := t.key(ctx, m["SigningCertURL"], now)
+	if err != nil {
+		return Message{}, err
+	}
+	hash := sha256.Sum256([]byte(textToSign(m)))
+	if rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) != nil {
+		return Message{}, forged("another signature")
+	}
+	return Message{Kind: Kind(m["Type"]), Text: m["Message"], token: m["Token"]}, nil
+}
+
+// parse returns the members of a message that are texts. Only Message may have several lines: in another member they could stand for
+// members that were not signed so.
+func parse(body []byte) (map[string]string, error) {
+	var members map[string]any
+	if json.Unmarshal(body, &members) != nil {
+		return nil, forged("no JSON")
+	}
+	texts := map[string]string{}
+	for name, value := range members {
+		text, ok := value.(string)
+		if ok && name != "Message" && strings.ContainsAny(text, "\r\n") {
+			return nil, forged("a member of several lines")
+		}
+		if ok {
+			texts[name] = text
+		}
+	}
+	return texts, nil
+}
+
+func textToSign(m map[string]string) string {
+	var all strings.Builder
+	for _, name := range signed[Kind(m["Type"])] {
+		if value, given := m[name]; given || name != "Subject" {
+			all.WriteString(name + "\n" + value + "\n")
+		}
+	}
+	return all.String()
+}

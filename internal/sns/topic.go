@@ -1,0 +1,195 @@
+package sns
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Topic verifies the messages of one topic. Safe for concurrent use.
+type Topic struct {
+	arn    string
+	host   string   // of SNS in the topic's region
+	owners []string // the names that certificates of SNS have there
+	http   *http.Client
+	roots  *x509.CertPool
+
+	fetching chan struct{} // bounds how many certificates are read at once: strangers can have one read
+	mu       sync.Mutex
+	known    map[string]*x509.Certificate // by address; verified
+}
+
+// The bounds of reading a certificate, whole, and of how many are kept. SNS changes its certificate about once a year.
+const (
+	fetchTimeout   = 5 * time.Second
+	maxCertificate = 64 << 10 // bytes
+	maxKnown       = 8
+	minKey         = 2048 // bits
+	maxFetching    = 4
+)
+
+// NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no redirects and reach public addresses
+// alone. Certificates are verified with the roots; nil means the system's.
+func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
+	parts := arnPattern.FindStringSubmatch(arn)
+	partition, region, suffix := parts[1], parts[2], "amazonaws.com"
+	if partition == "aws-cn" {
+		suffix += ".cn"
+	}
+	t := &Topic{
+		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
+		fetching: make(chan struct{}, maxFetching), known: map[string]*x509.Certificate{},
+	}
+	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and those of other partitions.
+	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
+	if partition == "aws-us-gov" {
+		t.owners = []string{"sns-us-gov-west-1." + suffix}
+	}
+	return t
+}
+
+var certificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
+
+// key returns the key of the certificate at the address. Errors: as Verify.
+func (t *Topic) key(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
+	u, err := url.Parse(address)
+	if err != nil || !certificatePath.MatchString(u.Path) || address != "https://"+t.host+u.Path {
+		return nil, forged("its certificate is elsewhere")
+	}
+	cert, err := t.certificate(ctx, address, now)
+	if err != nil {
+		return nil, err
+	}
+	if now.After(cert.NotAfter) {
+		return nil, forged("its certificate has expired")
+	}
+	return cert.PublicKey.(*rsa.PublicKey), nil // verify asked for it
+}
+
+func (t *Topic) certificate(ctx context.Context, address string, now time.Time) (*x509.Certificate, error) {
+	if cert := t.knownAt(address); cert != nil {
+		return cert, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	select {
+	case t.fetching <- struct{}{}:
+		defer func() { <-t.fetching }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if cert := t.knownAt(address); cert != nil {
+		return cert, nil
+	}
+	text, err := t.get(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := t.verify(ctx, text, now)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= maxKnown {
+		clear(t.known)
+	}
+	t.known[address] = cert
+	return cert, nil
+}
+
+func (t *Topic) knownAt(address string) *x509.Certificate {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[address]
+}
+
+// verify returns the first certificate of a PEM file if it is one of SNS's and leads to an authority. SNS's file has no other certificates,
+// so the one that issued it is read where it says.
+func (t *Topic) verify(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
+	var all []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, forged("its certificate can't be read")
+		}
+		all = append(all, cert)
+	}
+	if len(all) == 0 {
+		return nil, forged("its certificate can't be read")
+	}
+	leaf, between := all[0], x509.NewCertPool()
+	for _, cert := range all[1:] {
+		between.AddCert(cert)
+	}
+	if key, ok := leaf.PublicKey.(*rsa.PublicKey); !ok || key.N.BitLen() < minKey {
+		return nil, forged("its certificate has another key")
+	}
+	if !slices.ContainsFunc(t.owners, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
+		return nil, forged("its certificate is not of SNS")
+	}
+	if len(all) == 1 && len(leaf.IssuingCertificateURL) > 0 {
+		issuer, err := t.get(ctx, leaf.IssuingCertificateURL[0])
+		if err != nil {
+			return nil, err
+		}
+		if cert, err := x509.ParseCertificate(issuer); err == nil {
+			between.AddCert(cert)
+		}
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.roots, Intermediates: between, CurrentTime: now}); err != nil {
+		return nil, forged("its certificate leads to no authority")
+	}
+	return leaf, nil
+}
+
+// Confirm confirms the subscription that a verified message asks for. It makes the address itself, of the topic's host, ARN and the
+// message's token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
+func (t *Topic) Confirm(ctx context.Context, m Message) error {
+	if m.Kind != SubscriptionConfirmation || m.token == "" {
+		return errors.New("sns: the message asks for no subscription")
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	q := url.Values{"Action": {"ConfirmSubscription"}, "TopicArn": {t.arn}, "Token": {m.token}}
+	_, err := t.get(ctx, "https://"+t.host+"/?"+q.Encode())
+	return err
+}
+
+// get reads a small file. Errors name no address, which may hold a token.
+func (t *Topic) get(ctx context.Context, address string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, forged("an address that is none")
+	}
+	resp, err := t.http.Do(r)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err
+		}
+		return nil, fmt.Errorf("sns: no answer from Amazon: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxCertificate+1))
+	switch {
+	case err != nil:
+		return nil, errors.New("sns: half an answer from Amazon")
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return nil, fmt.Errorf("sns: Amazon answered %d", resp.StatusCode)
+	case resp.StatusCode != http.StatusOK:
+		return nil, forged(fmt.Sprint("Amazon answered ", resp.StatusCode))
+	case len(text) > maxCertificate:
+		return nil, forged("Amazon's answer is too long")
+	}
+	return text, nil
+}
