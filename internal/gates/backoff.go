@@ -8,7 +8,6 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
-	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -47,7 +46,7 @@ func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.De
 		err = g.replaceBackoff(ctx, bucket, rule, ages, d)
 	}
 	if err != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
+		g.logUncompared(ctx, err)
 		return d
 	}
 	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsAt(ages, d.At)}
