@@ -12,9 +12,13 @@ import (
 )
 
 const (
-	readsApart      = 20 * time.Millisecond // between two reads for refusals of the same rows, after
-	readsAtOnce     = 32                    // so many that wait for none
-	readsOfRefusals = 32                    // how many reads for refusals are under way at once, of strangers and of others
+	// Reads of the same rows for refusals begin readsApart from each other on average; readsAtOnce of them may follow without a pause.
+	readsApart  = 20 * time.Millisecond
+	readsAtOnce = 32
+
+	// How many reads for refusals are under way at once: together fewer than one statement of looks holds. With the round trip they bound how
+	// many recipients are told their waits in a second: at 150 ms some 900.
+	readsOfStrangers, readsOfOthers = 100, 150
 )
 
 // sharedReads lets refusals that need the same rows share a read: a flood on one recipient costs few reads. A refusal joins a read that has
@@ -46,7 +50,7 @@ type sharedRead struct {
 
 func newSharedReads() sharedReads {
 	return sharedReads{
-		strangers: make(chan struct{}, readsOfRefusals), others: make(chan struct{}, readsOfRefusals),
+		strangers: make(chan struct{}, readsOfStrangers), others: make(chan struct{}, readsOfOthers),
 		waiting: map[readKey]*sharedRead{}, busy: map[readKey]chan struct{}{},
 	}
 }
