@@ -39,7 +39,7 @@ SEED ?= 0
 SEEDS ?= 100000
 PROCESSES ?= 2
 REPLICAS ?= 0
-SCHEDULES ?= 1000
+PEOPLE ?= 1000
 REQUESTS ?= 10000
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
@@ -104,7 +104,7 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, SCHEDULES=1000 of a machine whose clocks are wrong, REQUESTS=10000 held against the specification, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, replicas restarted RESTARTS=20 times behind each proxy, STEPS=100000 random steps, a snapshot held for ten minutes, LOSSES=10000 schedules of a limiter that forgets, PEOPLE=1000 impatient people at the page and at the widget, REQUESTS=10000 held against the specification, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/e2e/faults -faults.time=$(SOAKTIME) -faults.kills=$(KILLS)
 	go test -run='^TestRollingRestarts$$' -count=1 -v -timeout=60m ./internal/e2e/faults -faults.restarts=$(RESTARTS)
@@ -113,7 +113,7 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test -run='^TestRandomRequestsMatch' -count=1 -v -timeout=20m ./internal/e2e/clients -clients.requests=$(REQUESTS)
-	go test -run='^TestInABrowser$$/^theButtonKeeps' -count=1 -v -timeout=40m ./internal/page -page.schedules=$(SCHEDULES)
+	go test -run='^TestInABrowser$$/^impatient' -count=1 -v -timeout=40m ./internal/page -page.people=$(PEOPLE)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 prove: ## in a minute: what is promised, counted while replicas are killed and Redis is flushed, stalled and replaced (SEED=n)

@@ -30,6 +30,7 @@ type Codes interface {
 	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
+	Introduce(caller verification.Caller, purpose, languages string) verification.Introduction
 	SendsOverloaded() error
 	ChecksOverloaded() error
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -10,7 +11,15 @@ import (
 )
 
 type channelsJSON struct {
-	Channels []channelJSON `json:"channels"`
+	Channels     []channelJSON `json:"channels"`
+	PurposeTitle string        `json:"purpose_title,omitempty"`
+	Accent       *accentJSON   `json:"accent,omitempty"`
+}
+
+// accentJSON is the app's accent, legible in either scheme.
+type accentJSON struct {
+	Light string `json:"light"`
+	Dark  string `json:"dark"`
 }
 
 type channelJSON struct {
@@ -26,10 +35,10 @@ type countryJSON struct {
 }
 
 // channels is GET /v1/channels: the channels that are not paused, and the served countries of phone numbers. These are no secret, since
-// refusals reveal them too.
-func (a *API) channels(c echo.Context, _ verification.Caller) error {
-	out := channelsJSON{Channels: []channelJSON{}}
-	offers, err := a.codes.Channels(c.QueryParam("purpose"))
+// refusals reveal them too. With them comes what a form shows before anything is sent: the purpose's title and the app's accent, as on our page.
+func (a *API) channels(c echo.Context, caller verification.Caller) error {
+	purpose, out := c.QueryParam("purpose"), channelsJSON{Channels: []channelJSON{}}
+	offers, err := a.codes.Channels(purpose)
 	if err != nil {
 		return err
 	}
@@ -44,6 +53,11 @@ func (a *API) channels(c echo.Context, _ verification.Caller) error {
 			}
 		}
 		out.Channels = append(out.Channels, ch)
+	}
+	c.Response().Header().Add("Vary", "Accept-Language")
+	shown := a.codes.Introduce(caller, purpose, cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
+	if out.PurposeTitle = shown.Title; shown.Light != "" {
+		out.Accent = &accentJSON{shown.Light, shown.Dark}
 	}
 	return c.JSON(http.StatusOK, out)
 }

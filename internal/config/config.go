@@ -264,10 +264,10 @@ type pageSettings struct {
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
 }
 
-// DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
-const DefaultApp = "default"
+// defaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
+const defaultApp = "default"
 
-// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of DefaultApp.
+// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of defaultApp.
 const (
 	apiKeyID    = "api_key"
 	publicKeyID = "public_key"

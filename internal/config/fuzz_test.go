@@ -44,7 +44,7 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		found := slices.ContainsFunc(c.Apps, func(a App) bool { return a.Name == c.Page.App })
-		if c.Page.App != "" && !found || c.Apps[0].Name != DefaultApp {
+		if c.Page.App != "" && !found || c.Apps[0].Name != defaultApp {
 			t.Fatalf("accepted page %q of apps %v", c.Page.App, c.Apps)
 		}
 		if !strings.Contains(c.YAML(), stars) {

@@ -115,7 +115,7 @@ func TestOrchestratorsAndTestsMaySetTheirOwn(t *testing.T) {
 }
 
 func TestReachableAddress(t *testing.T) {
-	for yaml, page := range map[string]string{"": "", "page: {app: default}": DefaultApp} {
+	for yaml, page := range map[string]string{"": "", "page: {app: default}": defaultApp} {
 		c := must(t, yaml, reachable...)
 		is(t, yaml, []any{c.Loopback(), c.Page.App, len(c.Warnings)}, []any{false, page, 0})
 	}

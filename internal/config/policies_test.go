@@ -49,6 +49,7 @@ limits:
 func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " + strings.Repeat("ab", 32) + "}]}]\n"
 	written := "policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}\n"
+	const byVariable = "# the public key is a variable"
 	for _, c := range []struct {
 		yaml    string
 		reserve map[string]int
@@ -59,10 +60,14 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		{public, map[string]int{"hour": 1, "day": 2}, true, []bool{false, true}},
 		{public + written, map[string]int{}, false, []bool{false, true}},
 		{"page: {app: default}", map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
+		{byVariable, map[string]int{"hour": 1, "day": 2}, true, []bool{true}},
 	} {
 		var environ []string
-		if strings.HasPrefix(c.yaml, "page") {
+		switch {
+		case strings.HasPrefix(c.yaml, "page"):
 			environ = reachable
+		case c.yaml == byVariable:
+			environ = []string{"SENDCODE_PUBLIC_KEY=pk_" + strings.Repeat("a", 32), "SENDCODE_ORIGINS=https://shop.example"}
 		}
 		got := must(t, c.yaml, environ...)
 		var reached []bool

@@ -109,7 +109,7 @@ func (a App) Looks() brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent
 
 // TitleOf returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
 func (c Config) TitleOf(a App) string {
-	if a.Name == DefaultApp {
+	if a.Name == defaultApp {
 		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)
 	}
 	return cmp.Or(a.Title, a.Name)

@@ -121,7 +121,7 @@ func checkAdminPasswordHash(value string) string {
 	return ""
 }
 
-// addAPIKey adds the key of SENDCODE_API_KEY to DefaultApp.
+// addAPIKey adds the key of SENDCODE_API_KEY to defaultApp.
 func (c *Config) addAPIKey() {
 	if c.APIKey.IsSet() {
 		k := appKey{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
@@ -129,7 +129,7 @@ func (c *Config) addAPIKey() {
 	}
 }
 
-// addPublicKey adds the key of SENDCODE_PUBLIC_KEY and the origins of SENDCODE_ORIGINS to DefaultApp.
+// addPublicKey adds the key of SENDCODE_PUBLIC_KEY and the origins of SENDCODE_ORIGINS to defaultApp.
 func (c *Config) addPublicKey() {
 	if !c.PublicKey.IsSet() {
 		return

@@ -104,12 +104,12 @@ func (d *loader) completePurposes() {
 	}
 }
 
-// completeApps puts DefaultApp first, after it has added it if the file does not name it, and has checked all apps.
+// completeApps puts defaultApp first, after it has added it if the file does not name it, and has checked all apps.
 func (d *loader) completeApps() {
 	c := d.config
-	isDefault := func(a App) bool { return a.Name == DefaultApp }
+	isDefault := func(a App) bool { return a.Name == defaultApp }
 	if !slices.ContainsFunc(c.Apps, isDefault) {
-		c.Apps = append(c.Apps, App{Name: DefaultApp})
+		c.Apps = append(c.Apps, App{Name: defaultApp})
 	}
 	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range c.Apps {
@@ -228,7 +228,7 @@ func (d *loader) checkCombinations() {
 	}
 	if c.Loopback() {
 		if page.Given["app"] == nil {
-			c.Page.App = DefaultApp
+			c.Page.App = defaultApp
 		}
 		return
 	}
@@ -288,7 +288,7 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		if c.builtIn = true; slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
+		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) { // the key of the variable is added later
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}

@@ -16,7 +16,7 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, bucke
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules, look := s.Purpose.Policy.Rules, g.lookOf(s)
-	h, err := g.readRows(ctx, s, look, false)
+	h, err := g.readRows(ctx, look)
 	if err != nil {
 		return Told{}, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
-	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -47,7 +46,7 @@ func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.De
 		err = g.replaceBackoff(ctx, bucket, rule, ages, d)
 	}
 	if err != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
+		g.logUncompared(ctx, err)
 		return d
 	}
 	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsAt(ages, d.At)}
@@ -56,7 +55,7 @@ func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.De
 	return d
 }
 
-// agesOf returns the failed sends that still count, with their ages: not those that a pause stopped which is over.
+// agesOf returns the ages of the failed sends that still count, by their IDs. A send that a pause stopped does not count once the pause is over.
 func (g *Gates) agesOf(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {

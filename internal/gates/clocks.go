@@ -63,8 +63,8 @@ func (c *clocks) database() time.Time {
 	return c.start.Add(c.now().Sub(c.start) + c.db.ahead)
 }
 
-// set reports whether the limiter's clock was set since ahead returned by.
-func (c *clocks) set(by time.Duration) bool {
+// wasSet reports whether the limiter's clock was set since ahead returned by.
+func (c *clocks) wasSet(by time.Duration) bool {
 	return (c.ahead() - by).Abs() > store.MaxClockSkew/2
 }
 

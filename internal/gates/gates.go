@@ -75,9 +75,11 @@ type Gates struct {
 	deciding  sync.RWMutex // held while local decides alone, shared while it counts what the limiter admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
+	warnedAt  atomic.Int64 // when logUncompared last logged a line; µs since 1970
 	rebuilds  atomic.Int64
 	clocks    *clocks
-	rows      rows
+	reads     sharedReads
+	only      onlyLimiter
 	refunded  instants // by ID; what the limiter may count again after a failover
 	rewrites  instants // by bucket of the limiter
 }
@@ -97,7 +99,7 @@ func (g *Gates) countRebuild() {
 // New makes the gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
-		rows: newRows(), RefundLater: func(string, map[quota.Scope]string) {}}
+		reads: newSharedReads(), only: newOnlyLimiter(), RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, localBuckets)
 	}
@@ -119,6 +121,14 @@ func (g *Gates) logOutage(err error) {
 func (g *Gates) logRecovery() {
 	if g.outage.lasts.CompareAndSwap(true, false) {
 		g.logger.Info("limiter available again", "sends_decided_by_database", g.outage.sends.Swap(0))
+	}
+}
+
+// logUncompared logs that limiter and database could not be compared, at most once a minute: while the limiter is slow, each request meets it.
+func (g *Gates) logUncompared(ctx context.Context, err error) {
+	now, last := g.now(), g.warnedAt.Load()
+	if now.Sub(time.UnixMicro(last)) >= time.Minute && g.warnedAt.CompareAndSwap(last, now.UnixMicro()) {
+		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
 	}
 }
 

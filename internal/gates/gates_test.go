@@ -258,6 +258,22 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 	})
 }
 
+// A limiter that does not tell its events is one line a minute, not one for each look.
+func TestWhatCannotBeComparedIsLoggedOnceAMinute(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		r.SendTo(vtest.Ana)
+		for minutes := range 2 {
+			r.EmptyLimiter()
+			r.Limiter.Around(vtest.Unreachable("Events"))
+			for range 5 {
+				r.QuotaAt(r.Svc)
+			}
+			r.Want("lines", strings.Count(r.Printed.String(), "could not compare"), minutes+1)
+			r.Sleep(time.Minute)
+		}
+	})
+}
+
 // What the limiter admitted before an outage, this process knows during it, for sends too; and what this process admitted alone it still
 // counts when the limiter is back. A refused send is counted nowhere.
 func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {

@@ -26,7 +26,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 	defer cancel()
 	ahead := g.clocks.ahead()
 	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
-	version := g.rows.version(s)
+	version := g.only.version(s)
 	undecided := false
 	var changes []change
 	for _, scope := range scopes {
@@ -36,7 +36,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 			return nil, err
 		}
 		g.clocks.readLimiter(now, asked)
-		if g.clocks.set(ahead) {
+		if g.clocks.wasSet(ahead) {
 			return nil, errClockSet
 		}
 		keep := g.keepOf(s, scope)
@@ -57,7 +57,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 		}
 	}
 	if !undecided {
-		g.rows.only.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+		g.only.recent.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
 	}
 	return all, nil
 }

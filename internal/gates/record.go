@@ -66,7 +66,6 @@ func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duratio
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	defer g.rows.forget(bucket)
 	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})
 }
 
@@ -83,7 +82,7 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 // RefundLocal removes an event from buckets of this process alone.
 func (g *Gates) RefundLocal(ctx context.Context, id string, buckets ...string) error {
 	g.refunded.put(id, g.now())
-	g.rows.forget(buckets...)
+	g.only.forget(buckets...)
 	if g.local == nil {
 		return nil
 	}
@@ -92,7 +91,7 @@ func (g *Gates) RefundLocal(ctx context.Context, id string, buckets ...string) e
 
 // Reset deletes the events of buckets, in this process and in the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
-	defer g.rows.forget(buckets...)
+	defer g.only.forget(buckets...)
 	for _, b := range buckets {
 		events, _, unread := g.shared.Events(ctx, b)
 		err = cmp.Or(err, unread)

@@ -13,7 +13,6 @@ import (
 
 	"sendcode/internal/buckets"
 	"sendcode/internal/policy"
-	"sendcode/internal/runbook"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
 	"sendcode/quota"
@@ -98,7 +97,6 @@ func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision
 // Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
 // Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
 func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
-	g.rows.forgetRecipient(s)
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
 	}
@@ -114,8 +112,8 @@ func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Dec
 	if errors.Is(err, errClockSet) {
 		told, err = g.Peek(ctx, s)
 	}
-	if err != nil {
-		return taken
+	if err != nil { // the limiter's own states may lack what it has lost
+		told = Told{Decision: withStates(s, taken, stricter(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
 	}
 	taken.Rules = told.Rules
 	return taken
@@ -154,8 +152,7 @@ func (g *Gates) Overruled(ctx context.Context, s buckets.Subject, id uuid.UUID, 
 	return now, false
 }
 
-// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, for which rows that were read less than
-// rememberedFor ago will do.
+// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, which shares a read with others.
 func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Told, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
@@ -164,7 +161,11 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	decided := g.now() // d.At on this process's clock
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	h, err := g.readRows(ctx, s, look, refused)
+	read := g.readRows
+	if refused {
+		read = func(ctx context.Context, look gate.Look) (gate.History, error) { return g.readForRefusal(ctx, s, look) }
+	}
+	h, err := read(ctx, look)
 	if err != nil {
 		return Told{Decision: d}, err
 	}
@@ -193,7 +194,7 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Told) (
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	decided := g.now()
-	h, err := g.readRows(ctx, s, g.lookOf(s), false)
+	h, err := g.readRows(ctx, g.lookOf(s))
 	if err == nil {
 		h = h.Later(decided.Sub(g.now())) // at told.At
 		told.History = &h
@@ -266,7 +267,7 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 		states = quota.Evaluate(f.rules, f.events, f.at).Rules
 	}
 	if failed != nil {
-		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", failed, runbook.Redis.See())
+		g.logUncompared(ctx, failed)
 		states = stricter(states, d.Rules)
 	}
 	return Told{withStates(s, d, states), f.history}, nil
@@ -302,8 +303,8 @@ func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision, refused 
 	if !refused {
 		return nil, false
 	}
-	known, ok := g.rows.only.get(strings.Join(countedBuckets(s), "\x00"))
-	if age := f.heard.Sub(known.heard); !ok || known.version != g.rows.version(s) || age < 0 || age >= rememberedFor {
+	known, ok := g.only.recent.get(strings.Join(countedBuckets(s), "\x00"))
+	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= rememberedFor {
 		return nil, false
 	}
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()

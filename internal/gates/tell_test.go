@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +18,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
-	"sendcode/internal/policy"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -25,9 +27,12 @@ import (
 	"sendcode/quota"
 )
 
-var secondAndHour = vtest.WithRules(
-	quota.Rule{Name: "second", Scope: quota.Recipient, Limit: 1, Window: time.Second},
-	quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+var (
+	secondAndHourRules = []quota.Rule{
+		{Name: "second", Scope: quota.Recipient, Limit: 1, Window: time.Second},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	}
+	secondAndHour = vtest.WithRules(secondAndHourRules...)
 )
 
 func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
@@ -112,7 +117,6 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		}{
 			{send, "Take Begin"}, {look, "Peek Look"}, {look, "Peek Look"}, {send, "Take Begin"}, {look, "Peek Look"}, {send, "Take Begin"},
 			{look, "Peek Look"}, {send, "Take Begin"}, {send, "Take Begin"}, {func() bool { return !send() }, "Take Look"}, // the hour is full
-			{func() bool { return !send() }, "Take"}, // the rows are remembered
 			{flush, ""}, {look, mended}, {look, "Peek Look"},
 		} {
 			ok := false
@@ -467,8 +471,8 @@ func TestALateTakeCountsFromTheDatabasesInstant(t *testing.T) {
 	})
 }
 
-// A flood of refused requests reads the rows four times a second, and once for those that come together; a look always reads. It is told the
-// same as if each had read. What this process changes is noticed at once.
+// A flood of refused requests reads the rows fifty times a second, and once for those that come together; it compares them with the limiter's
+// four times a second. A look always reads. What this process takes out is noticed at once.
 func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 	for _, only := range []bool{false, true} { // an event that only the limiter has
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -490,19 +494,28 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 				r.NoError(err)
 				r.WantBlockedBy(a.Quota, "minute", time.Minute-time.Since(sent))
 			}
-			for range 100 {
+			began := time.Now()
+			for range 32 + 51 {
 				refuse()
-				r.Sleep(10 * time.Millisecond)
 			}
-			r.Want("reads in a second", reads["Look"], 4)
-			if reads["SendsByID"] > 4 {
-				t.Errorf("rows of events were read %d times", reads["SendsByID"])
+			r.Want("32 reads, and 51 more, take", time.Since(began), time.Second)
+			if reads["Look"] != 32+51 || reads["SendsByID"] > 5 {
+				t.Errorf("in a second: %v", reads)
 			}
+			clear(reads)
+			var burst sync.WaitGroup
+			for range 30 {
+				burst.Go(refuse)
+			}
+			if burst.Wait(); reads["Look"] > 2 {
+				t.Errorf("30 refusals at once read %d times", reads["Look"])
+			}
+			clear(reads)
 			for range 3 {
 				_, err := s.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 				r.NoError(err)
 			}
-			r.Want("reads with three looks", reads["Look"], 7)
+			r.Want("reads of three looks", reads["Look"], 3)
 			refuse()
 			r.NoError(s.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
@@ -601,9 +614,11 @@ func TestALookTellsFailuresAlone(t *testing.T) {
 type lateLook struct {
 	*sqlitetest.DB
 	late, after time.Duration // before the database reads its clock, and after that
+	looks       atomic.Int32  // so far
 }
 
 func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+	l.looks.Add(1)
 	<-time.After(l.late)
 	h, err := l.DB.Look(ctx, look)
 	<-time.After(l.after)
@@ -675,7 +690,7 @@ func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
 			const later = 200 * time.Millisecond
 			r.Sleep(later)
 			again := w.during(func() { r.WantWait(r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota, wait-later) })
-			r.Want(name+": another, by the rows that the process remembers", again, "Take")
+			r.Want(name+": another", again, "Take Look")
 			r.Sleep(wait - later)
 			r.Want(name+": the next send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
 		})
@@ -1014,35 +1029,6 @@ func TestWhatWasResetStaysAway(t *testing.T) {
 	})
 }
 
-// A process that is slow to get an answer of the database uses it, but remembers no rows that it has changed meanwhile.
-func TestRowsThatComeLate(t *testing.T) {
-	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
-		w := watch(r)
-		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
-		look := func(during func()) {
-			w.db.SetHook(func(_ context.Context, method string, _ sqlitetest.Stage) sqlitetest.Fault {
-				if method == "Look" {
-					w.calls = append(w.calls, method)
-					during()
-				}
-				return sqlitetest.None
-			})
-		}
-		refuse := func(what, want string) {
-			t.Helper()
-			r.Want(what, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
-		}
-		look(func() { <-time.After(300 * time.Millisecond) })
-		refuse("late rows", "Take Look")
-		r.Sleep(time.Second - 600*time.Millisecond)
-		look(func() {
-			look(func() {})
-			r.NoError(w.Gates.RefundLocal(r.Context(), "another", vtest.BucketsOf(w.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]))
-		})
-		refuse("rows that changed meanwhile", "Take Look Look")
-	})
-}
-
 // If a limiter that knows of more does not tell its events, the longer wait is told.
 func TestTheLongerWaitIsToldIfTheEventsAreNotRead(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
@@ -1073,68 +1059,75 @@ func TestManyEventsAreComparedByTheirWaits(t *testing.T) {
 	}
 }
 
-// A process does not use rows that it has changed itself, or that were read for other purposes.
-func TestRowsAreForgotten(t *testing.T) {
-	const used, unused = "Take", "Take Look"
-	refuse := func(r *vtest.Rig, w *watched, what, want string, options ...vtest.Option) {
-		r.Helper()
-		r.Want(what, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana, options...), false) }), want)
+var hourlyFailures = quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 9, Window: time.Hour}
+
+// Refusals that wait for a read share the next one if they need the same rows, and are of callers of one class.
+func TestRefusalsThatShareARead(t *testing.T) {
+	purposes := func(s *vtest.Settings) {
+		like := s.Purposes["default"]
+		add := func(name string, shares []string, rules ...quota.Rule) {
+			p := like
+			p.Name, p.Shares, p.Policy.Rules = name, shares, append(slices.Clone(like.Policy.Rules), rules...)
+			s.Purposes[name] = p
+		}
+		add("default", like.Shares, hourlyFailures)
+		add("bare", like.Shares)
+		add("apart", []string{"apart"}, hourlyFailures)
+		add("longer", like.Shares, hourlyFailures, quota.Rule{Name: "week", Scope: quota.Recipient, Limit: 99, Window: 7 * 24 * time.Hour})
 	}
-	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+	for name, c := range map[string]struct {
+		other vtest.Option
+		reads int
+	}{
+		"the same":       {vtest.For("default"), 2},
+		"another window": {vtest.For("longer"), 3},
+		"no failures":    {vtest.For("bare"), 3},
+		"other purposes": {vtest.For("apart"), 3},
+		"a stranger":     {vtest.By(vtest.Browser), 3},
+	} {
+		vtest.InBubbleWith(t, purposes, func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			db := &lateLook{DB: r.Store, late: 100 * time.Millisecond}
+			s := r.ReplicaOn(db, r.MailServer, r.Carrier)
+			var refused sync.WaitGroup
+			for _, option := range []vtest.Option{vtest.For("default"), vtest.For("default"), c.other} {
+				refused.Go(func() { r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana, option)))) })
+				r.Sleep(time.Millisecond)
+			}
+			refused.Wait()
+			r.Want(name+": reads", db.looks.Load(), c.reads)
+		})
+	}
+}
+
+// What only the limiter has is compared again after 250 ms, and at once when this process has taken an event out.
+func TestWhatOnlyTheLimiterHasIsForgotten(t *testing.T) {
+	vtest.InBubbleWith(t, vtest.AlsoRules(hourlyFailures), func(r *vtest.Rig) {
+		w, sent := watch(r), time.Now()
 		r.SendTo(vtest.Ana)
-		w := watch(r)
-		r.Sleep(time.Second - time.Millisecond)
-		refuse(r, w, "a refusal", unused)
-		refuse(r, w, "another", used)
-		r.Sleep(time.Millisecond)
-		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
-		refuse(r, w, "after a send", unused)
-		refuse(r, w, "another", used)
+		r.Sleep(10 * time.Second) // the send is no longer between the gates
+		r.NoError(r.Store.SetBack(sent))
+		refuse := func(when, want string) {
+			t.Helper()
+			r.Want(when, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
+		}
+		const known, compared = "Take Look Look", "Take Look Look Events" // rows are read by a statement for sends, and one for failures
+		refuse("a refusal", compared)
+		refuse("another", known)
+		r.Sleep(250 * time.Millisecond)
+		refuse("later", compared)
+		refuse("another", known)
+		all := vtest.BucketsOf(w.Terms().Purposes["default"], r.Person().Recipient)
+		for _, scope := range []quota.Scope{quota.Recipient, quota.Failures} {
+			r.NoError(w.Gates.RefundLocal(r.Context(), "another", all[scope]))
+			refuse("after a refund", compared)
+			refuse("another", known)
+		}
 		r.NoError(w.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
-		refuse(r, w, "after a reset", unused)
-		refuse(r, w, "another", used)
-		terms := w.Terms()
-		terms.Purposes = maps.Clone(terms.Purposes)
-		p := terms.Purposes["default"]
-		p.Shares = []string{"default"}
-		terms.Purposes["default"] = p
-		w.Change(terms)
-		refuse(r, w, "after a change of what shares the bucket", unused)
-		refuse(r, w, "another", used)
-		p.Policy.Rules = slices.Clone(p.Policy.Rules)
-		p.Policy.Rules[1].Window = 2 * time.Hour
-		terms.Purposes = map[string]policy.Purpose{"default": p}
-		w.Change(terms)
-		refuse(r, w, "after a change of the longest window", unused)
-		refuse(r, w, "another", used)
-		r.Sleep(250 * time.Millisecond)
-		refuse(r, w, "later", unused)
-	})
-	full := func(s *vtest.Settings) {
-		vtest.BoundFailures(s)
-		for _, p := range s.Purposes {
-			p.Policy.Rules[0].Limit = 1
-		}
-	}
-	vtest.InBubbleWith(t, full, func(r *vtest.Rig) {
-		w := watch(r)
-		const unused = unused + " Look" // a statement for the failures
-		r.AskAt(w.Service, vtest.AskFor(vtest.Ana, vtest.For("login")), true)
-		r.Sleep(time.Millisecond)
-		refuse(r, w, "a refusal", unused, vtest.For("login"))
-		r.MailServer.Answer(vtest.NoMailbox)
-		r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true)
-		r.Sleep(time.Millisecond)
-		refuse(r, w, "after a failure for another purpose", unused, vtest.For("login"))
-		terms := w.Terms()
-		terms.Purposes = maps.Clone(terms.Purposes)
-		p := terms.Purposes["default"]
-		p.Policy.Rules = slices.Clone(p.Policy.Rules)
-		p.Policy.Rules[1].Window = 2 * 24 * time.Hour
-		terms.Purposes["default"] = p
-		w.Change(terms)
-		refuse(r, w, "after a change of the longest window", unused, vtest.For("login"))
+		sent = time.Now()
+		a := r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false)
+		r.WantQuota("after a reset and a send", a.Quota, "[0 4 9]", time.Minute-time.Since(sent))
 	})
 }
 
@@ -1169,5 +1162,52 @@ func TestASendOfAnotherReplicaCountsOnce(t *testing.T) {
 			r.Sleep(50 * time.Millisecond)
 			r.WantQuota("a refusal", r.AskAt(other, vtest.AskFor(vtest.Ana), false).Quota, "[0 3]", 2*time.Second-time.Since(began))
 		}
+	})
+}
+
+// A refusal tells every send that was answered before it began, also where the limiter has lost it, and rows without it were read a moment ago
+// or are being read.
+func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
+	rules := vtest.WithRules(append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})...)
+	apart := vtest.From(netip.MustParseAddr("192.0.2.77"))
+	readLasts := map[string]time.Duration{"read before": 0, "being read": 200 * time.Millisecond}
+	vtest.EachInBubble(t, readLasts, rules, func(r *vtest.Rig, lasts time.Duration) {
+		r.SendTo(vtest.Ana, apart)
+		r.Sleep(950 * time.Millisecond)
+		other := r.ReplicaOn(&lateLook{DB: r.Store, after: lasts}, r.MailServer, r.Carrier)
+		var read sync.WaitGroup
+		read.Go(func() { r.AskAt(other, vtest.AskFor(vtest.Ana, apart), false) })
+		r.Sleep(50 * time.Millisecond)
+		r.SendTo(vtest.Ana, apart)
+		r.EmptyLimiter()
+		r.SendTo("bob@example.com")
+		r.SendTo("eve@example.com")
+		began := time.Now()
+		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
+		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began))
+		read.Wait()
+	})
+}
+
+// An admitted send is told what the database counts, also if the limiter has lost that and the two cannot be compared.
+func TestAnAdmittedSendTellsTheRowsIfNothingCanBeCompared(t *testing.T) {
+	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
+		for range 2 {
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+		}
+		r.EmptyLimiter()
+		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
+		unknown := uuid.New()
+		r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: string(unknown[:]), At: time.Now().Add(-time.Minute)}}))
+		db := r.Store.Replica()
+		db.SetFault(func(method string) sqlitetest.Fault {
+			if method == "SendsByID" {
+				return sqlitetest.Down
+			}
+			return sqlitetest.None
+		})
+		a := r.AskAt(r.ReplicaOn(db, r.MailServer, r.Carrier), vtest.AskFor(vtest.Ana), true)
+		r.WantQuota("the third", a.Quota, "[0 2]", time.Second)
 	})
 }

@@ -121,15 +121,15 @@ func (m *Metrics) calls(name, help, label string, known []string) func(value str
 // InitSpendCap creates the counter of a spend cap, at 0.
 func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
 
-// DeliveryClasses are the outcomes of an attempt at a mail server or carrier.
-var DeliveryClasses = []string{Accepted, "rejected", "temporary", "unknown"}
+// deliveryClasses are the outcomes of an attempt at a mail server or carrier.
+var deliveryClasses = []string{Accepted, "rejected", "temporary", "unknown"}
 
 // Accepted is the class of an attempt that did not fail.
 const Accepted = "accepted"
 
 // InitServer creates the metrics of attempts at a mail server or carrier, at 0.
 func (m *Metrics) InitServer(ch recipient.Channel, server string) {
-	for _, class := range DeliveryClasses {
+	for _, class := range deliveryClasses {
 		m.tried.WithLabelValues(string(ch), server, class)
 	}
 }

@@ -29,9 +29,9 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []func(*testing.T, context.Context){
-		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, theButtonKeepsToTheServer, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
+		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
 		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
-		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
+		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
 		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel, theTableOfCards, wrongCodes, aSlipIsMended, ourMessagesArePasted, offline, offlineAtASend, aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
@@ -46,6 +46,12 @@ func TestInABrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, browser, engine)
+		})
+	}
+	for _, kind := range []string{"page", "widget"} {
+		t.Run("impatient people at the "+kind, func(t *testing.T) {
+			t.Parallel()
+			impatientPeople(t, browser, kind)
 		})
 	}
 	const shares = 4 // run beside each other

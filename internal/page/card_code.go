@@ -23,7 +23,7 @@ func (l *visit) codeCard(v verification.View) *card {
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:
 	case wait > 0:
-		k.Say += l.t["Stop"] + l.t.fill("TimerElse", "d", l.t.durationUp(wait))
+		k.Say += l.t["Stop"] + l.t.fill("TimerIn", "d", l.t.durationUp(wait))
 	default:
 		k.Say = l.t["AvailableNow"]
 	}

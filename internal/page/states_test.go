@@ -213,7 +213,7 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 
 // drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn otherwise.
 const drawing = `(async (cases) => {
-  const { draw, cards, phones: numbers } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
+  const { draw, pick, cards, phones: numbers } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
@@ -237,7 +237,7 @@ const drawing = `(async (cases) => {
     };
     const drawn = draw(words, {
       view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen, known: state.known,
-      channels: ['email', 'sms'], cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
+      channels: ['email', 'sms'], pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
@@ -265,11 +265,11 @@ const pasted = `[
 
 // rounded is what the widget reckons from waits that may have been rounded up (see TestNothingIsReckonedFromARoundedWait).
 const rounded = `(async () => {
-  const { draw, cards, phones } = widget, { mails } = await import('/static/widget/words.en.js');
+  const { draw, pick, cards, phones } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait) => {
     const rule = { name: 'hour', scope: 'recipient', limit: 1, window: 3600, remaining: 0, reset_after: wait, retry_after: wait };
     const quota = { allowed: false, retry_after: wait, blocked_by: 'hour', rules: [rule] };
-    const card = draw({ email: mails }, { quota, cards, phones, channel: 'email', channels: ['email'], refused: true, to: 'ana@example.com' });
+    const card = draw({ email: mails }, { quota, pick, cards, phones, channel: 'email', channels: ['email'], refused: true, to: 'ana@example.com' });
     return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('#again-why').dataset.long].join('; ');
   };
   const lead = 'At most 1 code per hour goes to ana@example.com. Change it; 0; ';
@@ -299,11 +299,11 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	b := visiting(t, browser, world(t))
 	script, err := pagetest.Bundle(withScript{os.DirFS("../../web"), `
 		import { draw } from './widget/draw.js';
-		import { cards } from './widget/code.js';
+		import { cards, pick } from './widget/code.js';
 		import * as numbers from './widget/phones.js';
 		import { Moment, put } from './static/time.js';
 		import { codeIn } from './static/code.js';
-		window.widget = { draw, cards, phones: numbers, put, codeIn, Moment };`}, "all.js", true)
+		window.widget = { draw, pick, cards, phones: numbers, put, codeIn, Moment };`}, "all.js", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,3 +78,41 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 		}
 	}
 }
+
+// A sentence stands in one place, the catalogue, so that one change changes page and widget: no two keys have the same one, and neither
+// templates nor scripts nor the page's code have it themselves. That both say the same in each state is theTableOfCards's.
+func TestASentenceStandsOnce(t *testing.T) {
+	var code strings.Builder
+	for _, c := range []struct {
+		files   fs.FS
+		pattern string
+	}{{os.DirFS("."), "*.go"}, {web.FS, "page/*.html"}, {os.DirFS("../../web"), "static/*.js"}, {os.DirFS("../../web"), "widget/*.js"}} {
+		names, _ := fs.Glob(c.files, c.pattern)
+		for _, name := range slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+			text, err := fs.ReadFile(c.files, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(text)
+		}
+	}
+	for lang, spoken := range languages() {
+		keys, sentences := map[string]string{}, 0
+		for key, text := range spoken[recipient.Email] {
+			if !regexp.MustCompile(`[.?!。？！؟]$`).MatchString(text) || len(text) < 12 {
+				continue
+			}
+			sentences++
+			key, _, _ = strings.Cut(key, ".") // reasons may share words, and plural forms be equal
+			if other := keys[text]; other != "" && other != key {
+				t.Errorf("%s: %s and %s are both %q", lang, other, key, text)
+			}
+			if keys[text] = key; strings.Contains(code.String(), text) {
+				t.Errorf("%s: %q stands in the code too", lang, text)
+			}
+		}
+		if sentences < 50 {
+			t.Errorf("%s: only %d sentences", lang, sentences)
+		}
+	}
+}

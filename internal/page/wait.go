@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,13 +58,14 @@ func (t words) durationDown(d time.Duration) string {
 }
 
 // countdown returns a wait that the script counts down, and what it shows before the script runs. The texts' keys begin with key: In has
-// digits, At the time of the day, from ten minutes on, and Else a duration in its place. done stands at the end.
+// digits or a duration, At the time of the day, from ten minutes on, and Else, where In has digits, a duration in its place. done stands at
+// the end.
 func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
 	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < clockFrom {
 		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
 	}
-	return wait, t.fill(key+"Else", "d", t.durationUp(d))
+	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationUp(d))
 }
 
 // few is how many places may be left of a rule before the card shows its rules unasked.

@@ -217,7 +217,7 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 }
 
 // offline: the countdown goes on, also while the machine sleeps and its steady clock stands still. A code that was typed meanwhile is checked once,
-// when the connection is back. What else clocks do is in theButtonKeepsToTheServer.
+// when the connection is back. What else clocks do is in impatientPeople.
 func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
 
 func losesItsConnection(b *tab) {

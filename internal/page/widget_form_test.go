@@ -122,7 +122,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code")
-		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`, w.URL+"v1/channels?purpose="))
+		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`, w.URL+"v1/channels?purpose=&locale=en"))
 		took := eval[float64](b, `performance.now()`)
 		got := eval[struct {
 			Names []string
@@ -150,6 +150,26 @@ func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromed
 			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond,
 		}},
 	})
+}
+
+// aWidgetIsItsApps: its first card has the purpose's title and the app's accent, as our page; the accent of the site around goes first.
+func aWidgetIsItsApps(t *testing.T, browser context.Context) {
+	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
+		"":                                      {"rgb(11, 122, 92)", "rgb(74, 157, 134)"},
+		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},
+	} {
+		w := accepting(t)
+		w.Codes.Paint("#0b7a5c")
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{Still: true}, tag(`purpose="confirm"`), css)
+		b.do(chromedp.Navigate(s.URL))
+		b.card("ask", "Get a code to confirm your address")
+		for i, dark := range []bool{false, true} {
+			b.do(pagetest.Look{Still: true, Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
+			is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).backgroundColor`), want[i])
+		}
+		b.run(`document.querySelector('send-code').setAttribute('locale', 'es')`)
+		b.card("ask", "para confirmar tu dirección")
+	}
 }
 
 // oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be read, whichever it is.

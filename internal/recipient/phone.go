@@ -128,13 +128,13 @@ func maskNumber(countryCode, national string) string {
 	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
 }
 
-// NonGeographic is the Country of phone numbers that belong to no country, such as satellite and international networks.
-const NonGeographic = "001"
+// nonGeographic is the Country of phone numbers that belong to no country, such as satellite and international networks.
+const nonGeographic = "001"
 
 // KnownCountry reports whether phone numbers can have this Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
-// NonGeographic. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
+// nonGeographic. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
 func KnownCountry(country string) bool {
-	return country == NonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
+	return country == nonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
 
 // DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown country.
@@ -146,7 +146,7 @@ func DialCode(country string) string {
 	return "+" + strconv.Itoa(code)
 }
 
-// Countries returns all countries that KnownCountry accepts, except NonGeographic, sorted.
+// Countries returns all countries that KnownCountry accepts, except nonGeographic, sorted.
 func Countries() []string {
 	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
 }

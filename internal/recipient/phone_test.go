@@ -26,7 +26,7 @@ func TestParsePhone(t *testing.T) {
 		{"+376 312345", "+376312345", "+376 3•••5", "AD"},
 		{"+290 51234", "+29051234", "+290 •••4", "SH"},
 		{"+683 4000", "+6834000", "+683 •••", "NU"},
-		{"+881612345678", "+881612345678", "+881 61•••678", NonGeographic}, // satellite
+		{"+881612345678", "+881612345678", "+881 61•••678", nonGeographic}, // satellite
 	} {
 		r := mustParse(t, SMS, c.raw)
 		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS || !KnownCountry(c.country) {
@@ -114,7 +114,7 @@ func TestParseInACountry(t *testing.T) {
 	for country, reasons := range map[string]map[string][]string{
 		"":            {"no_country_code": {"0151 23456789"}},
 		"XX":          {"no_country_code": {"0151 23456789"}},
-		NonGeographic: {"no_country_code": {"0151 23456789"}},
+		nonGeographic: {"no_country_code": {"0151 23456789"}},
 		"FR":          {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
 		"US":          {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
 		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
@@ -148,7 +148,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" || DialCode("XX") != "" {
 		t.Errorf("%q, %q", ExampleNumber("DE"), DialCode("JM"))
 	}
-	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(NonGeographic) || DialCode(NonGeographic) != "" {
+	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(nonGeographic) || DialCode(nonGeographic) != "" {
 		t.Error("a country that is none")
 	}
 }

@@ -43,7 +43,7 @@ func Plans() (countries map[string]plan, codes map[string]callingCodePlan) {
 		return countries, codes // it is part of the program, and a test reads it
 	}
 	for _, m := range metadata.GetMetadata() {
-		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != NonGeographic {
+		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != nonGeographic {
 			codes[strconv.Itoa(int(m.GetCountryCode()))] = callingCodePlan{country, groupingsOf(m)}
 		}
 	}

@@ -135,7 +135,7 @@ func DomainOf(masked string) string {
 // Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not reveal the length of the hidden part.
 func (r Recipient) Masked() string { return r.parts().masked }
 
-// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; NonGeographic, "001", if it belongs to none; "" for
+// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; nonGeographic, "001", if it belongs to none; "" for
 // e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 

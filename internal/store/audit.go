@@ -78,8 +78,8 @@ type AuditFilter struct {
 	Limit     int   // 1 to 200
 }
 
-// MaxReason is how long an administrator's reason may be, in characters.
-const MaxReason = 500
+// maxReason is how long an administrator's reason may be, in characters.
+const maxReason = 500
 
 // Validated validates the entry and returns it; errors wrap ErrBadRequest.
 func (a AuditEntry) Validated() (AuditEntry, error) {
@@ -90,8 +90,8 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 		return a, BadRequestf("an audit entry has an outcome")
 	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, BadRequestf("a text of an audit entry can't be stored")
-	case utf8.RuneCountInString(a.Reason) > MaxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
-		return a, BadRequestf("a reason has at most %d characters", MaxReason)
+	case utf8.RuneCountInString(a.Reason) > maxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
+		return a, BadRequestf("a reason has at most %d characters", maxReason)
 	}
 	return a, nil
 }

@@ -36,7 +36,7 @@ type Sends struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is RedactQuota, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
+// redact is redactDecision, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
 // replaces; none: it names none. If the database does not answer, a browser is told what one without a verification is told.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State, chain []string) quota.Decision {
 	var sends Sends
@@ -50,7 +50,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 		}
 		sends = sendsOf(told, of.Purpose.LongestRecipientWindow()+wholeTime, chain)
 	}
-	return s.Gates.OnDatabaseClock(RedactQuota(told.Decision, c, state, sends))
+	return s.Gates.OnDatabaseClock(redactDecision(told.Decision, c, state, sends))
 }
 
 // sendsOf returns the sends within a window that a history has, and those of the named verifications.
@@ -61,12 +61,12 @@ func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends
 	return sends
 }
 
-// RedactQuota returns the part of a decision that the caller may see. state is that of the verification that the caller names or has just
+// redactDecision returns the part of a decision that the caller may see. state is that of the verification that the caller names or has just
 // opened; empty: none.
 //
 // A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of them while its verification is
 // pending, but the rule on spellings only while that refuses. Any other browser sees only the rule that refuses it, if one does.
-func RedactQuota(d quota.Decision, c Caller, state State, sends Sends) quota.Decision {
+func redactDecision(d quota.Decision, c Caller, state State, sends Sends) quota.Decision {
 	d = d.Public()
 	if c.Kind == Secret {
 		return d

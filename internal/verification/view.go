@@ -243,6 +243,19 @@ type ChannelInfo struct {
 	Countries []string // served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international numbers
 }
 
+// Introduction is what a form shows of an app and a purpose before anything is sent.
+type Introduction struct {
+	Title       string // what a code of the purpose is for; "" without a title in the reader's languages
+	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
+}
+
+// Introduce returns the introduction of the caller's app, in the languages of a tag or an Accept-Language list. An unknown purpose has no title.
+func (s *Service) Introduce(c Caller, purpose, languages string) Introduction {
+	set := s.Policy.Get()
+	look := set.Apps[c.App].Brand
+	return Introduction{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent, look.Dark.Accent}
+}
+
 // Channels returns the channels of a purpose: mail, and text messages if a carrier is configured. An empty purpose is the default one.
 // Error: *fault.InvalidError for an unknown purpose.
 func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {

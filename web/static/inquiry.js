@@ -31,7 +31,10 @@ export class Inquiry {
     try {
       const answer = await fetch(url, { ...options, signal });
       const moment = new Moment(undefined, began.parted());
-      if (options?.body) this.#tabs?.postMessage('');
+      if (options?.body) {
+        this.#tabs?.postMessage('');
+        this.#follows = 0;
+      }
       return { answer, moment, text: await answer.text() };
     } finally {
       if (this.#flight === mine) this.#flight = undefined;

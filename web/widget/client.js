@@ -66,8 +66,8 @@ export class Client {
   }
 
   // offer is the answer that channels reads. It disturbs no other question.
-  offer(purpose = '') {
-    return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}`, { cache: 'no-store' }, asked);
+  offer(purpose = '', locale = '') {
+    return this.#ask(`v1/channels?purpose=${encodeURIComponent(purpose)}&locale=${encodeURIComponent(locale)}`, { cache: 'no-store' }, asked);
   }
 
   // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
@@ -80,6 +80,11 @@ export class Client {
     }
   }
 
+  // #barred asks once more: a connection that was lost for a moment is back by then.
+  async #barred({ Authorization }) {
+    return await this.reachable() && !await fetch(new URL('v1/channels', this.api), { method: 'HEAD', headers: { Authorization } }).catch(() => {});
+  }
+
   #post(path, body, headers) {
     return this.#ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
   }
@@ -90,7 +95,7 @@ export class Client {
     try {
       got = await ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      return { ok: false, status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
+      return { ok: false, status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.#barred(headers) };
     }
     const { answer, moment, text } = got;
     return { ok: answer.ok, status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };

@@ -20,6 +20,28 @@ const roundedFrom = 3600; // seconds: the waits of rules from there on may be ro
 
 export const cards = { code, enough, failed, ended, approved, away, misplaced };
 
+const soon = 60; // seconds: a longer wait, met by asking, is explained
+
+// polls says whether something is under way that will change soon.
+export const polls = ({ view }) => view?.status === 'pending' && !view.send.final;
+
+const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
+
+// pick says which card is true. It is the page's (internal/page/visit.go), from what the API says instead of the database.
+export function pick({ view, quota, refused, note, screen }) {
+  if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
+  if (screen === 'change' || screen === 'instead' || !view) {
+    if (note?.kind === 'away') return 'away';
+    return !screen && refused ? 'enough' : 'ask';
+  }
+  if (note?.kind === 'away' && note.reading) return 'away';
+  if (view.status === 'approved') return note?.kind === 'used' ? 'ended' : 'approved';
+  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
+  if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
+  if (view.status !== 'pending') return 'ended';
+  return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
+}
+
 // supported names the send to support.
 export function supported(w, kind, view) {
   const ref = view?.send?.support;
@@ -63,7 +85,7 @@ function again(w, label, quota, more) {
   return act('again', button(w, { label, ms: quota.retry_after_ms ?? quota.retry_after * second, whole: (rule?.window ?? 0) * second, ...more }));
 }
 
-const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerElse, { d: wait(w, quota.retry_after) }) : '';
+const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerIn, { d: wait(w, quota.retry_after) }) : '';
 
 // there is what a card says of the other channel that does not only pass with time; instead is the way to it.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
@@ -189,7 +211,7 @@ function away(w, { note, to }) {
     say: note.crowded ? [head, why].join(w.Stop) : head, rev: [note],
     body: [
       heading(head), lead(why), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
-      act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, ms: note.wait * second, timer: false })),
+      act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, ms: note.ms, timer: false })),
     ],
   };
 }

@@ -1,12 +1,9 @@
+import { put } from '../static/time.js';
 import { h } from './dom.js';
 import { act, box, dots, field, heading, lead, link } from './parts.js';
 
-// Which card is true, and the first ones. It is the page's (internal/page/visit.go), from what the API says instead of the database. The
-// cards that come after a request for a code are in code.js, and what there is for phone numbers in phones.js.
-
-const soon = 60; // seconds: a longer wait, met by asking, is explained
-
-export const polls = ({ view }) => view?.status === 'pending' && !view.send.final;
+// The first cards. Those that come after a request for a code, and which card is true then, are in code.js, and what there is for phone
+// numbers in phones.js.
 
 // draw makes the card for a state:
 //
@@ -18,12 +15,13 @@ export const polls = ({ view }) => view?.status === 'pending' && !view.send.fina
 //   channel  that it is about, of the channels that there are; asking is the one whose field has the focus
 //   to       the address or number as typed, while it is known; draft what was typed and not acted on
 //   there    the same of the other channel: {view, to, wait}
+//   title    what a code of the purpose is for
 //   known    there are tokens of earlier codes, which can be forgotten
 //
-// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards and supported are
-// those of code.js, phones is the module; what is not there yet is waited for.
+// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. pick, cards and supported
+// are those of code.js, phones is the module; what is not there yet is waited for.
 export function draw(words, state) {
-  const w = words && (words[state.channel] ?? words.email), name = words && (!state.channels.includes('sms') || state.phones) ? pick(state) : 'loading';
+  const w = words && (words[state.channel] ?? words.email), name = words && (!state.channels.includes('sms') || state.phones) ? state.pick?.(state) ?? (state.note ? '' : 'ask') : '';
   const drawn = { ask: () => ask(words, state), ...state.cards }[name], kind = drawn ? name : 'loading';
   const { say, rev, next, body } = (drawn ?? loading)(w, state);
   return h('section', {
@@ -34,25 +32,9 @@ export function draw(words, state) {
 
 const forgettable = (w, kind, known) => known && ['ask', 'approved'].includes(kind) && h('p', { class: 'aside' }, link('forget', w.ForgetDevice));
 
-const first = ({ send }, ...ends) => send.number <= 1 && ends.includes(send.status); // how the first message ended
-
-function pick({ view, quota, refused, note, screen }) {
-  if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
-  if (screen === 'change' || screen === 'instead' || !view) {
-    if (note?.kind === 'away') return 'away';
-    return !screen && refused && !quota.allowed ? 'enough' : 'ask';
-  }
-  if (note?.kind === 'away' && note.reading) return 'away';
-  if (view.status === 'approved') return note?.kind === 'used' ? 'ended' : 'approved';
-  const held = quota.blocked_by === 'carrier' && first(view, 'failed'); // by the mobile network, which told its wait
-  if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
-  if (view.status !== 'pending') return 'ended';
-  return first(view, 'failed', screen !== 'code' && 'undelivered') ? 'failed' : 'code';
-}
-
 const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
 
-function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones }) {
+function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones, title }) {
   const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
   const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && note.text;
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
@@ -62,9 +44,9 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
       : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
   };
   return {
-    say: wrong || many, rev: [on, typed(on), channels, countries.length],
+    say: wrong || many, rev: [on, typed(on), channels, countries.length, title],
     body: [
-      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+      heading(w.AskHeading + (title ? put(w.AndTitle, { title }) : ''), 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
       act('send', either && phones.choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],

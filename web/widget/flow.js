@@ -117,7 +117,9 @@ export class Flow {
     const { desk } = this, asked = () => this.#state.view?.id ?? this.#state.id, id = asked(), { era } = desk;
     if (!id) {
       if (!await this.client.reachable()) throw new Error('away');
-      if (desk.element.isConnected) desk.cards.warn();
+      if (!desk.element.isConnected) return;
+      desk.cards.warn();
+      desk.show();
       return;
     }
     const a = await this.client.get(id);
@@ -134,13 +136,14 @@ export class Flow {
   // answer all are tried.
   async learn() {
     if (this.mistaken) return this.misplaced(this.mistaken);
-    const { desk } = this, { era } = desk, a = await this.client.offer(this.#get('purpose')), { channels } = a.body ?? {};
+    const { desk } = this, { era } = desk, a = await this.client.offer(this.#get('purpose'), desk.locale()), { channels } = a.body ?? {};
     if (!desk.element.isConnected || era !== desk.era) return undefined;
     if (!channels) return a.barred || a.status >= 400 && a.status < 500 && a.status !== 429 ? this.#elsewise(a, {}) : undefined;
     desk.offered = channels.map((c) => c.channel);
     desk.countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
-    if (!desk.inquiry.posting) desk.show();
-    return undefined;
+    if (desk.inquiry.posting) return undefined;
+    desk.introduce(a.body);
+    return desk.show();
   }
 
   #send({ channel, to, country }) {
@@ -264,9 +267,9 @@ export class Flow {
     if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
     if (a.status === 0 && !reading) return 'lost';
     const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
-    this.desk.moment = a.moment ?? new Moment();
-    const crowded = kindOf(a.body) === 'too-many-requests';
-    this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading, crowded } };
+    const crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
+    if (!now.view) this.desk.moment = moment; // else that counts from when it was told
+    this.#state = { ...now, note: { kind: 'away', wait, ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }

@@ -4,7 +4,7 @@ import { Inquiry } from '../static/inquiry.js';
 import tokens from '../static/tokens.css';
 import { Moment, second } from '../static/time.js';
 import { h } from './dom.js';
-import { draw, polls } from './draw.js';
+import { draw } from './draw.js';
 import { Kept } from './kept.js';
 import own from './send-code.css';
 import { addresses, learn, spoken, wordsOf } from './words.js';
@@ -60,7 +60,8 @@ export class SendCode extends HTMLElement {
   #attended = false; // numbers that are typed
   #starting = false;
   #vetted; // the key and the purpose were looked at
-  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#desk.state) });
+  #brand; // the style sheet of the app's accent
+  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => this.#code?.polls(this.#desk.state) });
 
   // What the element and its flow both have.
   #desk = {
@@ -117,15 +118,22 @@ export class SendCode extends HTMLElement {
     else if (!id) this.#vet(key);
   }
 
-  // #vet has it said at once if the key, the origin or the purpose is wrong. What the service answers is looked at only then.
+  // #vet asks for what the first card shows, and has it said at once if the key, the origin or the purpose is wrong.
   async #vet(key) {
     if (this.#vetted) return;
     this.#vetted = true;
-    const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}`);
-    const a = key && !key.startsWith('sk_') && await fetch(new URL(address, document.baseURI), {
-      method: 'HEAD', headers: { Authorization: `Bearer ${key}` },
-    }).catch(() => {});
-    if (!a?.ok) (await this.#begun())?.learn();
+    const address = `${this.api || home}`.replace(/\/?$/, `/v1/channels?purpose=${this.purpose}&locale=${this.#locale}`);
+    const a = key && !key.startsWith('sk_') && await fetch(new URL(address, document.baseURI), { headers: { Authorization: `Bearer ${key}` } })
+      .then((answer) => answer.ok && answer.json()).catch(() => {});
+    if (a) this.#introduce(a);
+    else (await this.#begun())?.learn();
+  }
+
+  // #introduce takes in what the service told of the purpose, and of the app's accent: the site's own style goes before that.
+  #introduce({ purpose_title: title, accent }) {
+    this.#desk.title = title;
+    this.#brand = accent && sheet(`:host{--accent:light-dark(${accent.light},${accent.dark})}`);
+    if (title || accent) this.#show();
   }
 
   disconnectedCallback() {
@@ -140,7 +148,11 @@ export class SendCode extends HTMLElement {
     if (identity.includes(name)) { this.#clear(); this.#desk.offered = this.#vetted = undefined; }
     if (name === 'to' && !this.#desk.state.view) this.#desk.state.to = after ?? '';
     if (name !== 'locale') this.#start();
-    else if (this.isConnected) this.#speak();
+    else if (this.isConnected) {
+      this.#speak();
+      this.#vetted = undefined;
+      this.#vet(this.publicKey);
+    }
   }
 
   // What a field of a form has, and the attributes as properties.
@@ -204,7 +216,7 @@ export class SendCode extends HTMLElement {
     this.#cards.code ??= new code.CodeField(this.#cards);
     this.#flow ??= new code.Flow(Object.assign(this.#desk, {
       element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
-      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, prove: (proof) => this.#prove(proof), show: () => this.#show(),
+      words: () => wordsOf(this.#words.email.Lang), locale: () => this.#locale, introduce: (all) => this.#introduce(all), prove: (proof) => this.#prove(proof), show: () => this.#show(),
     }));
     return this.#flow;
   }
@@ -261,11 +273,12 @@ export class SendCode extends HTMLElement {
   }
 
   #drawn() {
-    if (this.#root.adoptedStyleSheets.length !== sheets.length) this.#root.adoptedStyleSheets = sheets;
+    const worn = this.#root.adoptedStyleSheets, all = this.#brand ? [...sheets, this.#brand] : sheets;
+    if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
     if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
-    const { state, there, countries, moment } = this.#desk, phones = this.#phones;
+    const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
     return draw(this.#words, {
-      ...this.#code, ...state, countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
+      ...this.#code, ...state, title, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
@@ -289,7 +302,7 @@ export class SendCode extends HTMLElement {
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
     const { state: { view, id } } = this.#desk;
-    if (!view && !id && !this.#cards.warned) return;
+    if (!view && !id && !this.#cards.warned) return this.#show(); // a refusal may be over
     const flow = await this.#begun();
     if (!flow) throw new Error('away');
     await flow.look();

@@ -34,10 +34,10 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.Config) (string, error) {
 	seen, err := c.Examine(ctx)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.Host, err)
+		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), seen)
-	return c.Host + " answers, as encrypted and logged in as configured", nil
+	return c.Address + " answers, as encrypted and logged in as configured", nil
 }
 
 // renewal is how long before its end a certificate should have been renewed.

@@ -23,7 +23,7 @@ import (
 // replayTimeout is less than an answer may take.
 const replayTimeout = 20 * time.Second
 
-// Bounds of a rule that is tried, as of one that is configured.
+// Bounds of a rule that is tried: those of a rule in the configuration.
 const (
 	maxTrialLimit  = 1_000_000
 	maxTrialWindow = 31 * 24 * time.Hour

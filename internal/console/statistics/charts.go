@@ -16,7 +16,7 @@ type Chart struct {
 	Alt       string
 	Top, Half string // what the grid's two lines stand for
 	Bars      []barView
-	Keys      []keyView
+	Keys      []legendEntry
 }
 
 // barView is one stretch of time in units of the drawing. It leads to the rows that it counts.
@@ -31,7 +31,7 @@ type barView struct {
 
 type partView struct{ Class, Y, Height string }
 
-type keyView struct{ Class, Name string }
+type legendEntry struct{ Class, Name string }
 
 // Table is the table that has the charts' numbers, a row for each stretch of time.
 type Table struct {
@@ -164,7 +164,7 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)), Bars: bars}
 	var heads []string
 	for _, o := range outcomes {
-		chart.Keys = append(chart.Keys, keyView{o.class, d.W.Get(o.key)})
+		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})
 		heads = append(heads, d.W.Get(o.key))
 	}
 	return chart, d.table(heads, func(s interval) (cells []string) {
@@ -195,7 +195,7 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	return []Chart{
 			{Title: rate, Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
 			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2), Bars: times,
-				Keys: []keyView{{"good", half}, {"still", most}}},
+				Keys: []legendEntry{{"good", half}, {"still", most}}},
 		}, d.table([]string{rate, half, most}, func(s interval) []string {
 			return []string{FormatRate(s.Rate), FormatTook(s.MedianMS, w), FormatTook(s.P95MS, w)}
 		})

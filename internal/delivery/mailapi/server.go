@@ -87,7 +87,7 @@ func New(c Config) (*Server, error) {
 }
 
 // Address returns host:port.
-func (s *Server) Address() string { return s.config.address() }
+func (s *Server) Address() string { return s.config.Address() }
 
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
 func (s *Server) MaxConns() int { return cap(s.slots) }

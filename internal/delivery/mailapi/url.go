@@ -138,8 +138,8 @@ func (c *Config) endpoint(path string) string {
 	return u.String()
 }
 
-// address returns host:port.
-func (c *Config) address() string {
+// Address returns host:port.
+func (c *Config) Address() string {
 	port := 443
 	if c.Cleartext {
 		port = 80
@@ -148,7 +148,7 @@ func (c *Config) address() string {
 }
 
 // String gives scheme and address alone: the credentials are masked.
-func (c Config) String() string { return c.Scheme + "://" + c.address() }
+func (c Config) String() string { return c.Scheme + "://" + c.Address() }
 
 // GoString masks the credentials in %#v.
 func (c Config) GoString() string { return c.String() }

@@ -13,7 +13,8 @@ import (
 
 // Config is one configured mail server.
 type Config struct {
-	Host string
+	Host    string
+	Address string // host:port
 	// API is true of a provider by HTTPS, from whose host no mails leave.
 	API bool
 	// RequiresTLS is false if mails may go to the server in the clear.
@@ -44,7 +45,7 @@ func parseURL(text string) (Config, error) {
 	case scheme == "smtp", scheme == "smtps":
 		c, err := smtp.ParseURL(text)
 		return Config{
-			Host: c.Host, RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
+			Host: c.Host, Address: c.Address(), RequiresTLS: c.TLS == smtp.TLSRequired || c.TLS == smtp.TLSImplicit,
 			Open: func(hello string) (Server, error) {
 				named := c
 				named.Hello = cmp.Or(c.Hello, hello)
@@ -55,7 +56,7 @@ func parseURL(text string) (Config, error) {
 	case mailapi.Knows(scheme):
 		c, err := mailapi.ParseURL(text)
 		return Config{
-			Host: c.Host, API: true, RequiresTLS: !c.Cleartext,
+			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,
 			Open:    func(string) (Server, error) { return mailapi.New(c) },
 			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
 		}, err

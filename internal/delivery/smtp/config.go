@@ -13,12 +13,12 @@ import (
 	"sendcode/internal/loopback"
 )
 
-// TLSPolicy says how the connection is encrypted. The zero value is the strict one.
-type TLSPolicy int
+// tlsRequirement says how the connection is encrypted. The zero value is the strict one.
+type tlsRequirement int
 
 const (
 	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
-	TLSRequired TLSPolicy = iota
+	TLSRequired tlsRequirement = iota
 	// TLSOpportunistic: STARTTLS, verified, where it is offered; in the clear where it is not.
 	TLSOpportunistic
 	// TLSNone: in the clear.
@@ -32,7 +32,7 @@ type Config struct {
 	Host string
 	// Port is by default 587, or 465 for TLSImplicit.
 	Port int
-	TLS  TLSPolicy
+	TLS  tlsRequirement
 	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
 	RootCAs *x509.CertPool
 	// Username and Password log in, if Username is set: by the strongest mechanism that is offered, and in the
@@ -63,9 +63,9 @@ const (
 func (c Config) String() string {
 	c, _ = c.withDefaults()
 	if c.TLS == TLSImplicit {
-		return "smtps://" + c.address()
+		return "smtps://" + c.Address()
 	}
-	return "smtp://" + c.address()
+	return "smtp://" + c.Address()
 }
 
 // GoString masks the password in %#v.
@@ -74,7 +74,8 @@ func (c Config) GoString() string { return c.String() }
 // LogValue masks the password in logs.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-func (c Config) address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+// Address returns host:port.
+func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
 // withDefaults returns the configuration with the defaults in its zero fields. The error is the first thing that is wrong; it has no
 // credentials.

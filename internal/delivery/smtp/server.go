@@ -23,7 +23,7 @@ func New(config Config) (*Server, error) {
 }
 
 // Address returns host:port.
-func (s *Server) Address() string { return s.config.address() }
+func (s *Server) Address() string { return s.config.Address() }
 
 // MaxConns returns how many connections there may be at once.
 func (s *Server) MaxConns() int { return s.config.MaxConns }

@@ -40,7 +40,7 @@ type session struct {
 func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
-	conn, err := config.Dial(dialing, "tcp", config.address())
+	conn, err := config.Dial(dialing, "tcp", config.Address())
 	if err != nil {
 		return nil, newError(ctx, delivery.StageDial, err, delivery.Private{})
 	}

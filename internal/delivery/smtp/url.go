@@ -80,8 +80,8 @@ func parseCount(into *int, text string, most int) bool {
 	return err == nil && 1 <= n && n <= most
 }
 
-func tlsPolicy(scheme string, query url.Values, host string) (TLSPolicy, error) {
-	policy, known := map[string]TLSPolicy{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
+func tlsPolicy(scheme string, query url.Values, host string) (tlsRequirement, error) {
+	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
 		return 0, delivery.SafeText("smtps is always encrypted, tls has no place there")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/app/core"
+	"sendcode/internal/brand"
 	"sendcode/internal/code"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keys"
@@ -116,6 +117,11 @@ func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
 // shapeAs sets what later codes look like.
 func (c *Codes) shapeAs(s code.Shape) { c.change(func() { c.shape = s }) }
 
+// Paint gives the app an accent.
+func (c *Codes) Paint(accent string) {
+	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: brand.New("", accent, "")} })
+}
+
 // Pause pauses a channel; "" ends that.
 func (c *Codes) Pause(ch recipient.Channel) {
 	c.change(func() {
@@ -163,6 +169,18 @@ func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 
 // Checks counts the tries.
 func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
+
+// Verifications counts them.
+func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.names) }
+
+// Verification is the nth, as the server knows it now; the database must be there.
+func (c *Codes) Verification(n int) verification.View {
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret}, fmt.Sprintf("verification-%d", n+1))
+	if err != nil {
+		panic(err)
+	}
+	return a.View
+}
 
 // Asks returns all calls of Send, admitted or not.
 func (c *Codes) Asks() []verification.Ask {

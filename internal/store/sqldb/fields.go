@@ -44,7 +44,7 @@ const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknow
 var (
 	SendColumns         = SendTable.SelectList()
 	RowColumns          = rowTable.SelectList()
-	RefusalColumns      = RefusalTable.SelectList()
+	refusalColumns      = RefusalTable.SelectList()
 	VerificationColumns = VerificationTable.SelectList()
 )
 

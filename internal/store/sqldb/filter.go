@@ -163,7 +163,7 @@ type Source struct{ Table, Columns string }
 // The two tables of a list.
 var (
 	Sends    = Source{"sends", RowColumns}
-	Refusals = Source{"refusals", RefusalColumns}
+	Refusals = Source{"refusals", refusalColumns}
 )
 
 // rows returns the statement that reads all rows of the source s with the condition.
