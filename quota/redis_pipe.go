@@ -97,7 +97,8 @@ func (p *pipe) nextBatch() []*call {
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that Redis did not know are loaded and run
 // again. It skips calls whose context has ended.
 func (p *pipe) runBatch(batch []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), *p.budget) // each caller has its own deadline too
+	oldest := context.WithoutCancel(batch[0].ctx) // of whose trace the trip is a part; each caller has its own deadline too
+	ctx, cancel := context.WithTimeout(oldest, *p.budget)
 	defer cancel()
 	batch = slices.DeleteFunc(batch, (*call).canceled)
 	unknown := p.roundTrip(ctx, batch)

@@ -24,6 +24,7 @@ type crowd struct {
 
 	mu    sync.Mutex
 	trips []int // scripts in each round trip
+	of    []any // the value of each one's context
 }
 
 func newCrowd(t *testing.T) *crowd {
@@ -32,10 +33,10 @@ func newCrowd(t *testing.T) *crowd {
 	hooked := newClient(t, sharedRedis(t))
 	c.Redis = patient(NewRedis(hooked, "q:"))
 	must(t, second(c.Take(t.Context(), recipientRequest("warm", "warm"))))
-	hooked.AddHook(hook(func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
+	hooked.AddHook(hook(func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		if cmds[0].Name() == "evalsha" { // not what opens a connection
 			c.mu.Lock()
-			c.trips = append(c.trips, len(cmds))
+			c.trips, c.of = append(c.trips, len(cmds)), append(c.of, ctx.Value(c))
 			c.mu.Unlock()
 			<-c.open
 		}
@@ -114,6 +115,20 @@ func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
+}
+
+// A shared trip has the values of its oldest caller's context, to whose trace it so belongs, also if that one leaves meanwhile.
+func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
+	c := newCrowd(t)
+	ctx, leave := context.WithCancel(context.WithValue(t.Context(), c, "oldest"))
+	c.callers.Go(func() { _, _ = c.Take(ctx, recipientRequest("oldest", "oldest")) })
+	c.awaitWaiting(1)
+	for i, err := range c.goTogether(2, leave) {
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	sameList(t, "whose trips", c.of[lanes:], []any{"oldest"})
 }
 
 // A caller that leaves while it waits asks nothing; one that is alone goes by itself.

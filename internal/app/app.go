@@ -33,6 +33,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqldb"
+	"sendcode/internal/traces"
 	"sendcode/quota"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -69,6 +70,7 @@ type App struct {
 	metrics     *metrics.Metrics
 	settings    atomic.Pointer[string] // the hash of those in force
 
+	traces    *traces.Traces // nil without an exporter
 	listeners []*listener
 	failed    chan error    // what ended a listener's server
 	serving   chan struct{} // closed by Serve
@@ -117,6 +119,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		a.logger.Warn(w)
 	}
 	return a, runSteps(
+		func() error { return a.openTraces(ctx) },
 		a.fillSecrets,
 		a.openPorts,
 		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Away, a.openDatabase) },

@@ -70,13 +70,16 @@ func (a *App) openPorts() error {
 			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address),
 				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			health.Register(e)
+			if a.traces != nil {
+				e.Use(traceRoute)
+			}
 			return e
 		}
 		starting := newEcho(&server.Health{}) // never started: a 200 of /readyz comes from an Echo with all routes
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, routes: newEcho(a.health)}
 		l.use(starting)
-		l.server = server.NewHTTPServer(a.health.EndConnections(l), a.logger)
+		l.server = server.NewHTTPServer(a.traceRequests(a.health.EndConnections(l)), a.logger)
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		go func() { a.failed <- l.server.Serve(l) }()

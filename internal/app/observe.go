@@ -88,29 +88,51 @@ const (
 	slowEvery     = 10 * time.Second // between two lines about slow statements of one name
 )
 
-// statementObserver returns a function that counts calls of the database, and logs slow ones by name.
-func (a *App) statementObserver() func(kind string, name func() string, took time.Duration) {
-	observe, lines := a.metrics.StatementKinds(sqldb.Kinds), server.LogThrottle{Every: slowEvery}
-	return func(kind string, name func() string, took time.Duration) {
-		observe(kind, took)
-		if took < slowStatement {
-			return
-		}
-		statement := name()
-		if n, due := lines.Add(statement, time.Now()); due {
-			a.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n, runbook.DatabaseSlow.See())
-		}
+// statements counts calls of the database, logs slow ones by name, and adds spans to traces.
+type statements struct {
+	*App
+	observe func(kind string, took time.Duration)
+	lines   server.LogThrottle
+}
+
+func (a *App) newStatements() *statements {
+	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.Kinds), lines: server.LogThrottle{Every: slowEvery}}
+}
+
+// Began implements sqldb.Observer.
+func (s *statements) Began(ctx context.Context, _ string) context.Context {
+	if s.traces == nil {
+		return ctx
+	}
+	return s.traces.Began(ctx)
+}
+
+// Ended implements sqldb.Observer.
+func (s *statements) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+	s.observe(kind, took)
+	if s.traces != nil {
+		s.traces.Ended(ctx, "database "+name())
+	}
+	if took < slowStatement {
+		return
+	}
+	statement := name()
+	if n, due := s.lines.Add(statement, time.Now()); due {
+		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n, runbook.DatabaseSlow.See())
 	}
 }
 
-// deliveryObserver returns a function that counts attempts at mail servers or carriers.
-func (a *App) deliveryObserver(ch recipient.Channel) func(server string, fail *delivery.Error, took time.Duration) {
-	return func(server string, fail *delivery.Error, took time.Duration) {
+// deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds them to traces.
+func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
+	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
 		class := metrics.Accepted
 		if fail != nil {
 			class = string(fail.Class)
 		}
 		a.metrics.DeliveryTried(ch, server, class, took)
+		if a.traces != nil {
+			a.traces.Offered(ctx, server, class, fail != nil, took)
+		}
 	}
 }
 

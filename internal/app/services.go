@@ -23,9 +23,9 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(), AskAfter: a.receiptPollDelay(),
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
 		},
-	}, core.Parts{
+	}, a.traceCore(core.Parts{
 		DB: a.db, Limiter: a.limiter, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier, Receipts: a.receiptPoller(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
-	})
+	}))
 	return nil
 }

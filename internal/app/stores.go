@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/admission"
@@ -41,18 +42,18 @@ func (a *App) openDatabase(ctx context.Context) error {
 			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
-	db, err := openStore(ctx, a.cfg, a.now)
+	db, err := openStore(ctx, a.cfg, a.now, a.traceConnections()...)
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
 	db.Actions = a.logger
-	a.db = sqldb.Observed(db, a.statementObserver())
+	a.db = sqldb.Observed(db, a.newStatements())
 	a.onClose(db.Close)
 	return nil
 }
 
 // openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
-func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*sqldb.DB, error) {
+func openStore(ctx context.Context, cfg config.Config, now func() time.Time, tracer ...pgx.QueryTracer) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
 		db, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.DatabaseFile), now)
 		if err != nil {
@@ -60,7 +61,7 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time) (*s
 		}
 		return db.Store(), nil
 	}
-	db, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
+	db, err := postgres.Open(ctx, cfg.DatabaseURL, cfg.DatabaseRole, tracer...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +85,11 @@ func (a *App) openLimiter(ctx context.Context) error {
 	}
 	a.onClose(client.Close)
 	client.AddHook(redisHook{a.metrics.RedisCalls()})
+	if a.traces != nil {
+		if err := a.traces.Redis(client); err != nil {
+			return err
+		}
+	}
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
 	a.redis.Budget = gates.TakeTimeout
 	a.limiter = quota.Remember(a.redis, a.now)

@@ -41,8 +41,7 @@ func (a *App) openCarriers() error {
 		})
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
-	tried := a.deliveryObserver(recipient.SMS)
-	options.Tried = func(carrier string, fail *sms.Error, took time.Duration) { tried(carrier, fail, took) }
+	options.Tried = a.deliveryObserver(recipient.SMS)
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).URL
 	}

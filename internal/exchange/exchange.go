@@ -22,6 +22,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"sendcode/internal/delivery"
 )
 
@@ -123,7 +125,7 @@ func (d *departure) sealAndReport() (left bool) {
 	return d.left
 }
 
-// Do makes one request and returns any whole answer. The error says whether the provider may have the message.
+// Do makes one request, which names the trace of ctx in the header traceparent, and returns any whole answer. The error says whether the provider may have the message.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
@@ -137,6 +139,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMessage}
 	}
 	maps.Copy(req.Header, r.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // without a trace, nothing
 	client := &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: gone.dial, TLSHandshakeTimeout: DialTimeout,

@@ -99,6 +99,7 @@ var edges = map[string]string{
 	"internal/config": "internal/hooks internal/sns internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
+	"internal/traces":  "internal/store",
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
@@ -106,7 +107,7 @@ var edges = map[string]string{
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
-		"internal/outbox internal/jobs internal/limits",
+		"internal/outbox internal/jobs internal/limits internal/traces",
 
 	"internal/historytest": "", // judges the whole, so it must not share its mistakes
 	"internal/app/doctor":  "quota internal/app internal/config internal/delivery internal/delivery/mailserver internal/loopback internal/sms internal/store internal/store/postgres",
@@ -134,27 +135,34 @@ var modules = map[string]string{
 	"github.com/dunglas/httpsfv":            "internal/api quota/quotahttp",
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
 	"github.com/emersion/go-smtp":           "internal/delivery/mailbox",
+	"github.com/exaring/otelpgx":            "internal/traces",
 	"github.com/getkin/kin-openapi":         "internal/app/apptest",
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
+	"github.com/go-logr/logr":               "internal/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,
-	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/servertest tools/rows tools/floor",
+	"github.com/jackc/pgx":                  "internal/store/columns internal/store/postgres internal/app internal/traces internal/servertest tools/rows tools/floor",
 	"github.com/labstack/echo":              "web internal/reference internal/api internal/page internal/console internal/console/frame internal/console/records internal/console/policies internal/console/auth internal/server internal/app quota/echoquota tools/floor tools/up",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/prometheus/procfs":          testsOnly, // tools/bench
-	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/servertest tools/floor",
+	"github.com/redis/go-redis/extra":       "internal/traces",
+	"github.com/redis/go-redis/v9":          "quota quota/internal/redisurl internal/app internal/traces internal/app/apptest internal/servertest tools/floor",
 	"github.com/rogpeppe/go-internal":       "internal/golden", // diff, as Go's own tools have it
 	"github.com/sony/gobreaker":             "internal/delivery internal/delivery/mailserver",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
+	"go.opentelemetry.io/contrib":           "internal/traces",
+	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook", // the last two write traceparent
+	"go.opentelemetry.io/proto/otlp":        "internal/app/apptest",
 	"go.uber.org/goleak":                    testsOnly,
+	"google.golang.org/protobuf":            "internal/app/apptest", // reads spans
 	"golang.org/x/crypto":                   "internal/keys internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",

@@ -34,28 +34,30 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
 	if out, ends := o.beforeSending(set, w); ends {
-		return func() { o.finish(f, out) }
+		return func() { o.finish(ctx, f, out) }
 	}
 	reason, err := o.stopReason(ctx, set, w)
 	switch {
 	case err != nil: // the database cannot say whether the prefix is paused
-		return func() { o.postpone(f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"}) }
+		return func() {
+			o.postpone(ctx, f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"})
+		}
 	case reason != "":
 		bad := reason == store.ReasonSuppressed
 		return func() {
-			o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad})
+			o.finish(ctx, f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad})
 		}
 	}
 	message, out := o.compose(set, w)
 	if message == nil {
-		return func() { o.finish(f, out) }
+		return func() { o.finish(ctx, f, out) }
 	}
 	out, fail := o.send(ctx, w, message)
 	o.logAttempt(f, out, fail)
 	if fail == nil {
-		return func() { o.finish(f, out) }
+		return func() { o.finish(ctx, f, out) }
 	}
-	return o.classifyFailure(f, out, fail, set.SuppressFor)
+	return o.classifyFailure(ctx, f, out, fail, set.SuppressFor)
 }
 
 // maxReadAge is how old a row in memory may be before an attempt reads its verification again.
@@ -129,7 +131,7 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
 	if err == nil {
-		o.awaitReceipt(w, receipt)
+		o.awaitReceipt(ctx, w, receipt)
 		return out, nil
 	}
 	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
@@ -159,9 +161,9 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 
 // classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
 // writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
-func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
+func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.recordHold(w, fail)
+	o.recordHold(ctx, w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
@@ -176,22 +178,22 @@ func (o *Outbox) classifyFailure(f *flight, out store.Outcome, fail *delivery.Er
 		wait := max(o.backoff(w.Send.Attempt), fail.RetryAfter)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
 			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider, ProviderCode: out.ProviderCode}
-			return func() { o.postpone(f, again) }
+			return func() { o.postpone(ctx, f, again) }
 		}
 		out.Reason = ReasonExpired
 	default:
 		out.Status, out.Reason, out.Refund = store.Unknown, ReasonNoAnswer, false
 	}
-	return func() { o.finish(f, out) }
+	return func() { o.finish(ctx, f, out) }
 }
 
 // recordHold writes a carrier's hold on the recipient to the database, if the failure has one of at least 1 s. It blocks until the database
 // answers.
-func (o *Outbox) recordHold(w store.Work, fail *delivery.Error) {
+func (o *Outbox) recordHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return
 	}
-	o.retryWrite(func(ctx context.Context) (bool, error) {
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		return true, o.Store.AddCarrierHold(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
 	})
 }
@@ -208,7 +210,7 @@ func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.D
 
 // awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
 // the database answers.
-func (o *Outbox) awaitReceipt(w store.Work, r delivery.Receipt) {
+func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Receipt) {
 	if o.Receipts == nil || r.ID == "" {
 		return
 	}
@@ -218,7 +220,7 @@ func (o *Outbox) awaitReceipt(w store.Work, r delivery.Receipt) {
 	} else if !o.Receipts.ToldByID(r.Provider) {
 		return
 	}
-	o.retryWrite(func(ctx context.Context) (bool, error) {
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID}, ask)
 	})
 }

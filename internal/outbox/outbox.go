@@ -93,6 +93,13 @@ type Observer interface {
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
+// Tracer makes a trace of each attempt. BeginAttempt begins it, in the context that it returns; EndAttempt ends it, with the send's status and
+// the reason. Implementation: traces.Traces.
+type Tracer interface {
+	BeginAttempt(ctx context.Context, s store.Send) context.Context
+	EndAttempt(ctx context.Context, s store.Status, reason string)
+}
+
 // Config are the outbox's settings.
 type Config struct {
 	MailFrom string            // Name <addr>, for apps without a sender
@@ -138,6 +145,7 @@ type Parts struct {
 	Carrier  Carrier     // nil: there are no text messages
 	Receipts Receipts    // nil: no receipt is expected
 	Observer Observer
+	Tracer   Tracer     // nil: there are no traces
 	IDs      *store.IDs // of events
 	Now      func() time.Time
 	Logger   *slog.Logger

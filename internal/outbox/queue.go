@@ -117,7 +117,7 @@ func (o *Outbox) start(w store.Work) {
 	l.behind = true
 	o.work.Go(func() {
 		defer o.untrack(f)
-		o.postpone(f, store.Postponement{Reason: "backlog"})
+		o.postpone(o.base, f, store.Postponement{Reason: "backlog"})
 	})
 }
 
@@ -241,7 +241,8 @@ func (o *Outbox) enqueue(f *flight) {
 // deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while MaxOutcomes outcomes wait for the database.
 func (o *Outbox) deliver(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
-		record := o.attempt(o.base, f)
+		ctx := o.beginAttempt(f)
+		record := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
@@ -249,6 +250,21 @@ func (o *Outbox) deliver(l *lane) {
 			record()
 			<-o.pending
 		})
+	}
+}
+
+// beginAttempt returns the context of an attempt, which has its trace if there are traces.
+func (o *Outbox) beginAttempt(f *flight) context.Context {
+	if o.Tracer == nil {
+		return o.base
+	}
+	return o.Tracer.BeginAttempt(o.base, f.work.Send)
+}
+
+// endAttempt ends the trace of the attempt whose context ctx is. In o.base, which has no attempt, it does nothing.
+func (o *Outbox) endAttempt(ctx context.Context, s store.Status, reason string) {
+	if o.Tracer != nil && ctx != o.base {
+		o.Tracer.EndAttempt(ctx, s, reason)
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 
 // finish writes an outcome to the database, and repeats the write until it succeeds: without the outcome another process would send the
 // message again. It gives up only when the process stops. After the write it refunds a failed send in the limiter, records a rejection
-// there, and wakes the request that waits. If another attempt holds the send, nothing is written, and finish only logs a warning.
-func (o *Outbox) finish(f *flight, out store.Outcome) {
+// there, wakes the request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is written, and finish only
+// logs a warning.
+func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
+	defer o.endAttempt(ctx, out.Status, out.Reason)
 	s := f.work.Send
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == testrecipient.Provider, o.IDs, o.Now())
@@ -23,7 +25,7 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 		o.Logger.Error("could not make event ID", "send", s.ID, "error", err, runbook.Defect.See())
 	}
 	out.Event = event
-	applied := o.retryWrite(func(ctx context.Context) (bool, error) {
+	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.leaseOf(f)
 		return o.Store.Finish(ctx, out)
 	})
@@ -41,31 +43,32 @@ func (o *Outbox) finish(f *flight, out store.Outcome) {
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
 		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
-		_ = o.refundRow(context.Background(), r) // repeatRefunds repeats it
+		_ = o.refundRow(context.WithoutCancel(ctx), r) // repeatRefunds repeats it
 	}
 	switch {
 	case out.Status != store.Failed:
 	case out.BadAddress:
 		o.recordFailure(s)
 	case store.BacksOff(out.Reason):
-		o.Limiter.RecordBackoff(context.Background(), buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
+		o.Limiter.RecordBackoff(context.WithoutCancel(ctx), buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
 			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
 	}
 }
 
-func (o *Outbox) postpone(f *flight, p store.Postponement) {
-	o.retryWrite(func(ctx context.Context) (bool, error) {
+func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
+	defer o.endAttempt(ctx, store.Queued, p.Reason)
+	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		p.Held, _ = o.leaseOf(f)
 		return o.Store.Postpone(ctx, p)
 	})
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If the process stops first, it returns
-// false.
-func (o *Outbox) retryWrite(write func(context.Context) (bool, error)) bool {
+// false. The end of ctx, the attempt's, ends no write.
+func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), store.CallTimeout)
-		applied, err := write(ctx)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+		applied, err := write(bounded)
 		cancel()
 		if err == nil {
 			return applied

@@ -310,7 +310,7 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ Receipts }{} // a call would panic
-	o.awaitReceipt(store.Work{}, sms.Receipt{Provider: "fake"})
+	o.awaitReceipt(t.Context(), store.Work{}, sms.Receipt{Provider: "fake"})
 }
 
 func TestBackoff(t *testing.T) {

@@ -43,8 +43,8 @@ type Options struct {
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
 	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
 	Watch func(delivery.Health)
-	// Tried is called after each attempt; fail is nil if the carrier accepted the message. It must not block. May be nil.
-	Tried func(carrier string, fail *Error, took time.Duration)
+	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier accepted the message. It must not block. May be nil.
+	Tried func(ctx context.Context, carrier string, fail *Error, took time.Duration)
 }
 
 // Carriers are routes in order of preference, each behind a circuit breaker: one that fails three times in a row, or half of
@@ -131,7 +131,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fai
 		began := time.Now()
 		receipt, fail = c.sendBy(ctx, r, m)
 		if c.Tried != nil {
-			c.Tried(r.Carrier.Name(), fail, time.Since(began))
+			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
 		}
 		report(r.breakerVerdict(ctx, m, fail))
 		if fail != nil && fail.Class != delivery.Unknown {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"sendcode/internal/standardwebhooks"
 	"sendcode/internal/store"
 )
@@ -86,6 +88,7 @@ func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer
 		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
 		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // without a trace, nothing
 	resp, err := c.Do(r)
 	if err != nil {
 		return answer{word: failureWord(err)}

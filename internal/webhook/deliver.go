@@ -161,7 +161,14 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
 	l.underWay++
 	d.done.Go(func() {
-		got := d.post(c, d.base, to, e)
+		ctx := d.base
+		if d.Tracer != nil {
+			ctx = d.Tracer.BeginEvent(ctx, e)
+		}
+		got := d.post(c, ctx, to, e)
+		if d.Tracer != nil {
+			d.Tracer.EndEvent(ctx, got.word, !got.ok)
+		}
 		d.adjustShare(l, got)
 		d.record(e, now.Sub(e.At), got)
 	})

@@ -52,11 +52,19 @@ type Observer interface {
 	Attempted(app, outcome string, age time.Duration)
 }
 
+// Tracer makes a trace of each attempt. BeginEvent begins it, in the context that it returns; EndEvent ends it, with the answer. Implementation:
+// traces.Traces.
+type Tracer interface {
+	BeginEvent(ctx context.Context, e store.AppEvent) context.Context
+	EndEvent(ctx context.Context, answer string, failed bool)
+}
+
 // Parts are what a Deliverer works with.
 type Parts struct {
 	DB       Database
 	Logger   *slog.Logger
 	Observer Observer
+	Tracer   Tracer                            // nil: there are no traces
 	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the database's clock
 	Tick     time.Duration                     // between two looks for what is due; 0: one second
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N

@@ -16,6 +16,7 @@ type Carrier struct {
 	*httptest.Server
 	mu      sync.Mutex
 	forms   []url.Values
+	traces  []string          // traceparent of every message
 	answers map[string]string // by number
 }
 
@@ -27,7 +28,7 @@ func NewCarrier(t *testing.T) *Carrier {
 		_ = r.ParseForm()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.forms = append(c.forms, r.Form)
+		c.forms, c.traces = append(c.forms, r.Form), append(c.traces, r.Header.Get("traceparent"))
 		_, _ = fmt.Fprintf(w, `{"id": "m1", "status": %q}`, cmp.Or(c.answers[r.Form.Get("to")], "0"))
 	}))
 	t.Cleanup(c.Close)
@@ -39,6 +40,13 @@ func (c *Carrier) Answer(to, status string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers[to] = status
+}
+
+// Traces returns the header traceparent of every message so far.
+func (c *Carrier) Traces() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.traces)
 }
 
 // Asked returns the form of every message so far.

@@ -67,9 +67,10 @@ type Receiver struct {
 
 // Told is a request that a receiver has verified.
 type Told struct {
-	ID, Type string
-	Raw      []byte
-	Data     struct {
+	ID, Type    string
+	Traceparent string
+	Raw         []byte
+	Data        struct {
 		VerificationID string `json:"verification_id"`
 		SendID         string `json:"send_id"`
 		App, Status    string
@@ -88,7 +89,7 @@ func NewReceiver(t *testing.T) *Receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		r.mu.Lock()
-		event := Told{ID: req.Header.Get("webhook-id"), Raw: body}
+		event := Told{ID: req.Header.Get("webhook-id"), Traceparent: req.Header.Get("traceparent"), Raw: body}
 		switch {
 		case err != nil || !Verify(r.Secret, req.Header, body, time.Now()):
 			r.wrong = append(r.wrong, "a signature")

@@ -64,6 +64,12 @@ type Texts interface {
 	verification.Languages
 }
 
+// Tracer makes traces of what happens without a request. Implementation: traces.Traces.
+type Tracer interface {
+	outbox.Tracer
+	webhook.Tracer
+}
+
 // Observer counts what happens, for metrics. It must not block.
 type Observer interface {
 	verification.Observer
@@ -83,6 +89,7 @@ type Parts struct {
 	Carrier   outbox.Carrier  // nil: there are no text messages
 	Receipts  outbox.Receipts // nil: no carrier is asked for receipts
 	Observer  Observer
+	Tracer    Tracer // nil: there are no traces
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
@@ -115,13 +122,13 @@ type Core struct {
 func New(s Settings, p Parts) *Core {
 	c := &Core{settings: s, parts: p, Policy: policy.NewInForce(s.Policy, p.Now), Refusals: refusals.New(p.DB, p.Now, p.Logger),
 		Signer: proof.New(s.Vault.Ring)}
-	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Logger: p.Logger, Now: p.Now, Random: p.Random,
+	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger, Now: p.Now, Random: p.Random,
 		Transport: p.Transport})
 	ids := &store.IDs{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
 	c.Outbox = outbox.New(s.Outbox, outbox.Parts{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: p.Receipts, Observer: p.Observer, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: c.Hooks.Wake,
+		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: c.Hooks.Wake,
 	})
 	c.Gates.RefundLater = c.Outbox.RefundLater
 	c.addUseCases(webhook.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})

@@ -42,7 +42,7 @@ type ranked struct {
 	Server
 	health  *delivery.Breaker
 	encoder *delivery.Encoder
-	tried   func(server string, fail *delivery.Error, took time.Duration) // nil: not observed
+	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // nil: not observed
 }
 
 // New returns Servers that prefer the servers in this order. There must be at least one.
@@ -141,7 +141,7 @@ func (r *ranked) try(ctx context.Context, otherUp func() bool, mail *delivery.Re
 		return "", false, fail
 	}
 	if r.tried != nil {
-		r.tried(r.Address(), fail, time.Since(began))
+		r.tried(ctx, r.Address(), fail, time.Since(began))
 	}
 	end(breakerVerdict(ctx, fail))
 	return reply, true, fail
@@ -243,9 +243,9 @@ func (s Servers) Watch(f func(delivery.Health)) {
 	}
 }
 
-// Observe has f called after each attempt at a server, host:port; fail is nil if it accepted the mail. Call it before the first Send. f
-// must not block.
-func (s Servers) Observe(f func(server string, fail *delivery.Error, took time.Duration)) {
+// Observe has f called after each attempt at a server, host:port, with the context of its Send; fail is nil if it accepted the mail. Call it
+// before the first Send. f must not block.
+func (s Servers) Observe(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
 	}

@@ -34,13 +34,14 @@ type Call[In, Answer any] struct {
 	Key    int64 // calls with the same key never run at the same time
 	Answer Answer
 	Err    error
-	queued bool          // no batch has it yet
-	done   chan struct{} // closed when Answer and Err are set
+	ctx    context.Context // of the caller
+	queued bool            // no batch has it yet
+	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call as Submit does.
+// NewCall makes a call as Submit does, of no caller.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
-	return &Call[In, Answer]{In: in, Key: key, done: make(chan struct{})}
+	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
 // Finish sets the answer of a call, once.
@@ -48,6 +49,10 @@ func (x *Call[In, Answer]) Finish(answer Answer, err error) {
 	x.Answer, x.Err = answer, err
 	close(x.done)
 }
+
+// TripContext returns the context of a trip that this call shares with others, as their first. It has the values of the caller's context, so
+// that the trip belongs to the caller's trace, and does not end with it.
+func (x *Call[In, Answer]) TripContext() context.Context { return context.WithoutCancel(x.ctx) }
 
 // Batcher runs calls in batches: calls that arrive while a batch is under way share the next one. If none is, a call runs at once. At most
 // one call of each key is under way at a time. Two in one batch would not see each other's rows; in two batches, the second would wait for
@@ -81,6 +86,7 @@ func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, A
 // If ctx ends later, the write goes on and the error wraps fault.Uncertain, unless c.Waits is set.
 func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	x := NewCall[In, Answer](in, key)
+	x.ctx = ctx
 	if err = ctx.Err(); err == nil {
 		err = c.enqueue(x)
 	}

@@ -213,3 +213,28 @@ func TestBatcherBound(t *testing.T) {
 		g.Close()
 	})
 }
+
+type traceKey struct{}
+
+// A trip has the values of the oldest call's context, and does not end with it.
+func TestATripBelongsToItsOldestCall(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		submit := func(ctx context.Context, name string, key int64) {
+			go func() { _, _ = g.Submit(context.WithValue(ctx, traceKey{}, name), store.Intent{}, key) }()
+			synctest.Wait()
+		}
+		submit(t.Context(), "alone", 1)
+		<-g.begun
+		ctx, cancel := context.WithCancel(t.Context())
+		submit(ctx, "oldest", 2)
+		submit(t.Context(), "youngest", 3)
+		shared := <-g.begun // after longWait
+		cancel()
+		trip := shared[0].TripContext()
+		storetest.Equal(t, "calls and their trip", fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
+		storetest.Equal(t, "a call of no caller", NewCall[store.Intent, store.Begun](store.Intent{}, 4).TripContext().Err(), nil)
+		close(g.end)
+		g.Close()
+	})
+}

@@ -78,7 +78,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 
 // decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
 func (p *DB) decideBatch(batch []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
 	p.decideBatchWithin(ctx, batch)
 }

@@ -75,7 +75,7 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 
 // decideChecks makes the trips of a batch within beginTimeout. Every call gets an answer or an error.
 func (p *DB) decideChecks(batch []*checking) {
-	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
 	p.decideChecksWithin(ctx, batch)
 }

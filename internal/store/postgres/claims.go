@@ -88,7 +88,7 @@ func lockOfKey(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:]
 
 // changeKeys makes the round trip of a batch within beginTimeout. Every call gets an answer or an error.
 func (p *DB) changeKeys(batch []*keyCall) {
-	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *keyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
 	p.changeKeysWithin(ctx, batch)

@@ -139,7 +139,7 @@ func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch,
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one
 // row made the batch fail, it repeats each call alone. Every call gets an answer or an error.
 func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
-	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(batch[0].TripContext(), store.CallTimeout)
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int {
 		a, b := x.In.Row().ID, y.In.Row().ID

@@ -122,7 +122,7 @@ func (p *DB) readSteps(steps []*reading) { answerReads(p, steps, p.stepTrip) }
 // alone.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
-	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(calls[0].TripContext(), store.CallTimeout)
 	defer cancel()
 	answers, err := trip(ctx, calls)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {

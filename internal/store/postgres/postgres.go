@@ -113,17 +113,18 @@ var finisherSession = map[string]string{"enable_nestloop": "off"}
 const betweenTrips = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if
-// Migrate has not brought the schema up to date. ctx bounds the opening. Errors do not contain the URL.
-func Open(ctx context.Context, url, role string) (*DB, error) {
-	return openAt(ctx, url, serverClock, role)
+// Migrate has not brought the schema up to date. ctx bounds the opening. The tracer, if one is given, is
+// told of what each connection does. Errors do not contain the URL.
+func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
+	return openAt(ctx, url, serverClock, role, tracer...)
 }
 
 // openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
-func openAt(ctx context.Context, url, now, role string) (*DB, error) {
+func openAt(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
 	var err error
-	told, err := p.openPools(ctx, url, role)
+	told, err := p.openPools(ctx, url, role, tracer)
 	if err != nil {
 		p.closePools()
 		return nil, err
@@ -141,8 +142,8 @@ func openAt(ctx context.Context, url, now, role string) (*DB, error) {
 }
 
 // openPools opens the pools, checks the server and its schema, and returns the database's time. After an error some pools may be open.
-func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, err error) {
-	if p.pool, err = newPool(ctx, url, role, poolOptions{}); err != nil {
+func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.QueryTracer) (now time.Time, err error) {
+	if p.pool, err = newPool(ctx, url, role, poolOptions{tracer: tracer}); err != nil {
 		return now, err
 	}
 	if err = withConn(ctx, p.pool, func(ctx context.Context, conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
@@ -151,15 +152,15 @@ func (p *DB) openPools(ctx context.Context, url, role string) (now time.Time, er
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{conns: writerConns, open: writerConns, session: writerSession, statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
+	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSession, statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{conns: finisherConns, open: finisherConns, session: finisherSession, statements: p.prepared(p.finishStatements())}
+	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSession, statements: p.prepared(p.finishStatements())}
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{conns: lookerConns, open: maxLookers, statements: p.prepared(p.lookStatements())}
+	o = poolOptions{tracer: tracer, conns: lookerConns, open: maxLookers, statements: p.prepared(p.lookStatements())}
 	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
@@ -198,6 +199,7 @@ type poolOptions struct {
 	open       int32             // connections that stay open
 	session    map[string]string // settings besides session
 	statements []string          // prepared on each connection, each with one generic plan
+	tracer     []pgx.QueryTracer // at most one
 }
 
 // statement is a statement to prepare.
@@ -218,6 +220,9 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
 	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
+	for _, t := range o.tracer {
+		config.ConnConfig.Tracer = t
+	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout() {
 		config.ConnConfig.ConnectTimeout = connectTimeout()

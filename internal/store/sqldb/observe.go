@@ -16,19 +16,29 @@ import (
 var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
-// Observed returns the store with f called after each call of the database, its wait for a connection included: with the kind of the call,
-// and a function that names it, for log lines. f must not block.
-func Observed(db *DB, f func(kind string, name func() string, took time.Duration)) *DB {
-	o := observer{f}
+// Observer is told of each call of the database. Its methods must not block.
+type Observer interface {
+	// Began is called with the kind of a call, and returns the context in which the call goes on.
+	Began(ctx context.Context, kind string) context.Context
+	// Ended is called with that context and how long the call took, its wait for a connection included. name returns what to call it, during
+	// Ended alone.
+	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
+}
+
+// Observed returns the store, of whose calls the observer is told.
+func Observed(db *DB, told Observer) *DB {
+	o := observer{told}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
 }
 
-type observer struct {
-	f func(kind string, name func() string, took time.Duration)
+type observer struct{ told Observer }
+
+func (o observer) begin(ctx context.Context, kind string) (context.Context, time.Time) {
+	return o.told.Began(ctx, kind), time.Now()
 }
 
-func (o observer) since(began time.Time, kind string) {
-	o.f(kind, func() string {
+func (o observer) end(ctx context.Context, began time.Time, kind string) {
+	o.told.Ended(ctx, kind, func() string {
 		if kind == "read" || kind == "write" {
 			return callerName()
 		}
@@ -58,37 +68,43 @@ type observedEngine struct {
 
 // Read implements Engine.
 func (e observedEngine) Read(ctx context.Context, f func(q Tx) error) error {
-	defer e.since(time.Now(), "read")
+	ctx, began := e.begin(ctx, "read")
+	defer e.end(ctx, began, "read")
 	return e.Engine.Read(ctx, f)
 }
 
 // Write implements Engine.
 func (e observedEngine) Write(ctx context.Context, f func(q Tx) error) error {
-	defer e.since(time.Now(), "write")
+	ctx, began := e.begin(ctx, "write")
+	defer e.end(ctx, began, "write")
 	return e.Engine.Write(ctx, f)
 }
 
 // Run implements Engine.
 func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
-	defer e.since(time.Now(), "write")
+	ctx, began := e.begin(ctx, "write")
+	defer e.end(ctx, began, "write")
 	return e.Engine.Run(ctx, steps...)
 }
 
 // Look implements Engine.
 func (e observedEngine) Look(ctx context.Context, l gate.Look) (gate.History, error) {
-	defer e.since(time.Now(), "look")
+	ctx, began := e.begin(ctx, "look")
+	defer e.end(ctx, began, "look")
 	return e.Engine.Look(ctx, l)
 }
 
 // Verification implements Engine.
 func (e observedEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	defer e.since(time.Now(), "verification")
+	ctx, began := e.begin(ctx, "verification")
+	defer e.end(ctx, began, "verification")
 	return e.Engine.Verification(ctx, id)
 }
 
 // ReadStep implements Engine.
 func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
-	defer e.since(time.Now(), "read")
+	ctx, began := e.begin(ctx, "read")
+	defer e.end(ctx, began, "read")
 	return e.Engine.ReadStep(ctx, s)
 }
 
@@ -99,90 +115,105 @@ type observedPerDatabase struct {
 
 // Begin implements PerDatabase, as do the methods below.
 func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
-	defer n.since(time.Now(), "begin")
+	ctx, began := n.begin(ctx, "begin")
+	defer n.end(ctx, began, "begin")
 	return n.PerDatabase.Begin(ctx, intent)
 }
 
 // Claim implements PerDatabase.
 func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	defer n.since(time.Now(), "claim")
+	ctx, began := n.begin(ctx, "claim")
+	defer n.end(ctx, began, "claim")
 	return n.PerDatabase.Claim(ctx, c)
 }
 
 // Release implements PerDatabase.
 func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	defer n.since(time.Now(), "release")
+	ctx, began := n.begin(ctx, "release")
+	defer n.end(ctx, began, "release")
 	return n.PerDatabase.Release(ctx, key, id, forget)
 }
 
 // Refused implements PerDatabase.
 func (n observedPerDatabase) Refused(ctx context.Context, refusals []store.Row) error {
-	defer n.since(time.Now(), "refused")
+	ctx, began := n.begin(ctx, "refused")
+	defer n.end(ctx, began, "refused")
 	return n.PerDatabase.Refused(ctx, refusals)
 }
 
 // Check implements PerDatabase.
 func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
-	defer n.since(time.Now(), "check")
+	ctx, began := n.begin(ctx, "check")
+	defer n.end(ctx, began, "check")
 	return n.PerDatabase.Check(ctx, c)
 }
 
 // Renew implements PerDatabase.
 func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
-	defer n.since(time.Now(), "renew")
+	ctx, began := n.begin(ctx, "renew")
+	defer n.end(ctx, began, "renew")
 	return n.PerDatabase.Renew(ctx, lease, held)
 }
 
 // Finish implements PerDatabase.
 func (n observedPerDatabase) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	defer n.since(time.Now(), "finish")
+	ctx, began := n.begin(ctx, "finish")
+	defer n.end(ctx, began, "finish")
 	return n.PerDatabase.Finish(ctx, outcome)
 }
 
 // Postpone implements PerDatabase.
 func (n observedPerDatabase) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
-	defer n.since(time.Now(), "postpone")
+	ctx, began := n.begin(ctx, "postpone")
+	defer n.end(ctx, began, "postpone")
 	return n.PerDatabase.Postpone(ctx, p)
 }
 
 // TakeOver implements PerDatabase.
 func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	defer n.since(time.Now(), "take_over")
+	ctx, began := n.begin(ctx, "take_over")
+	defer n.end(ctx, began, "take_over")
 	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverExpired implements PerDatabase.
 func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
-	defer n.since(time.Now(), "take_over")
+	ctx, began := n.begin(ctx, "take_over")
+	defer n.end(ctx, began, "take_over")
 	return n.PerDatabase.TakeOverExpired(ctx, q, lease, limit)
 }
 
 // RefundsDue implements PerDatabase.
 func (n observedPerDatabase) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	defer n.since(time.Now(), "refunds_due")
+	ctx, began := n.begin(ctx, "refunds_due")
+	defer n.end(ctx, began, "refunds_due")
 	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
 // AppEventEnded implements PerDatabase.
 func (n observedPerDatabase) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	defer n.since(time.Now(), "app_event_ended")
+	ctx, began := n.begin(ctx, "app_event_ended")
+	defer n.end(ctx, began, "app_event_ended")
 	return n.PerDatabase.AppEventEnded(ctx, end)
 }
 
 // CountHours implements PerDatabase.
 func (n observedPerDatabase) CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error) {
-	defer n.since(time.Now(), "count_hours")
+	ctx, began := n.begin(ctx, "count_hours")
+	defer n.end(ctx, began, "count_hours")
 	return n.PerDatabase.CountHours(ctx, life, keep, limit)
 }
 
 // EnsurePartitions implements PerDatabase.
 func (n observedPerDatabase) EnsurePartitions(ctx context.Context) (time.Time, error) {
-	defer n.since(time.Now(), "ensure_partitions")
+	ctx, began := n.begin(ctx, "ensure_partitions")
+	defer n.end(ctx, began, "ensure_partitions")
 	return n.PerDatabase.EnsurePartitions(ctx)
 }
 
 // Ping implements PerDatabase.
 func (n observedPerDatabase) Ping(ctx context.Context) error {
-	defer n.since(time.Now(), "ping")
+	ctx, began := n.begin(ctx, "ping")
+	defer n.end(ctx, began, "ping")
 	return n.PerDatabase.Ping(ctx)
 }

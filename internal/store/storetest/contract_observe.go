@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -51,15 +52,30 @@ func backlog(t *testing.T, f *Fixture) {
 	check(nil)
 }
 
+type kindKey struct{}
+
+// noting is a sqldb.Observer. Contexts have the kind of their call.
+type noting struct {
+	ended func(ctx context.Context, kind string, name func() string, took time.Duration)
+}
+
+func (n noting) Began(ctx context.Context, kind string) context.Context {
+	return context.WithValue(ctx, kindKey{}, kind)
+}
+
+func (n noting) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+	n.ended(ctx, kind, name, took)
+}
+
 // Each call is observed once, with its kind and the method's name; there are no other kinds, and a pool says what is in use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
-	db := sqldb.Observed(f.DB, func(kind string, name func() string, took time.Duration) {
-		if !slices.Contains(sqldb.Kinds, kind) || took <= 0 {
-			t.Errorf("%s took %v", kind, took)
+	db := sqldb.Observed(f.DB, noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
+		if !slices.Contains(sqldb.Kinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
+			t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
 		}
 		got = append(got, kind+" "+name())
-	})
+	}})
 	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
 	Must(db.Finish(t.Context(), store.Outcome{Held: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
 	Must(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/app/core"
+	"sendcode/internal/gates"
+	"sendcode/internal/requestid"
+	"sendcode/internal/server"
+	"sendcode/internal/traces"
+	"sendcode/quota"
+)
+
+const (
+	// exportWait bounds the export of the last spans at a stop, when requests and sends have ended. With shutdownWait and outbox.StopWait it
+	// is less than the 30 s that operators allow beside Config.Drain.
+	exportWait = 5 * time.Second
+	// notExportedEvery is the time between two log lines of spans that can't be exported.
+	notExportedEvery = time.Minute
+	// longestCause bounds the cause in such a line, in bytes: it may have the collector's own words.
+	longestCause = 300
+)
+
+// openTraces opens the traces that the environment asks for. What comes later is closed before them, so that its spans are exported too.
+func (a *App) openTraces(ctx context.Context) error {
+	lines := server.LogThrottle{Every: notExportedEvery}
+	notExported := func(err error) {
+		if n, due := lines.Add("spans", time.Now()); due {
+			cause := err.Error()
+			a.logger.Info("spans not exported: the service goes on without them", "count", n, "error", cause[:min(len(cause), longestCause)])
+		}
+	}
+	a.traces = traces.Open(ctx, Version(), a.logger, notExported)
+	if a.traces == nil {
+		return nil
+	}
+	a.onClose(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), exportWait)
+		defer cancel()
+		if err := a.traces.Close(ctx); err != nil {
+			notExported(err)
+		}
+		return nil // a collector that is away is no failed stop
+	})
+	return nil
+}
+
+// traceRequests returns h with a span for each request.
+func (a *App) traceRequests(h http.Handler) http.Handler {
+	if a.traces == nil {
+		return h
+	}
+	return a.traces.Handler(h)
+}
+
+// traceRoute is middleware that notes on the request's span what is known of the request only now. It is not used without traces.
+func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		ctx, app := c.Request().Context(), ""
+		for _, note := range requestid.Notes(ctx) {
+			if note.Key == "app" {
+				app = note.Value.String()
+			}
+		}
+		traces.Request(ctx, c.Path(), requestid.From(ctx), app)
+		return err
+	}
+}
+
+// traceConnections returns what is told of the connections to Postgres; none without traces.
+func (a *App) traceConnections() []pgx.QueryTracer {
+	if a.traces == nil {
+		return nil
+	}
+	return []pgx.QueryTracer{a.traces.Postgres()}
+}
+
+// traceCore adds the traces to the parts of the core.
+func (a *App) traceCore(p core.Parts) core.Parts {
+	if a.traces != nil {
+		p.Limiter, p.Tracer = tracedLimiter{p.Limiter, a.traces}, a.traces
+	}
+	return p
+}
+
+// tracedLimiter adds a span to each decision of the limiter that is part of a trace.
+type tracedLimiter struct {
+	gates.Limiter
+	traces *traces.Traces
+}
+
+// Take implements gates.Limiter.
+func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	ctx = l.traces.Began(ctx)
+	defer l.traces.Ended(ctx, "limiter take")
+	return l.Limiter.Take(ctx, r)
+}
+
+// Peek implements gates.Limiter.
+func (l tracedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	ctx = l.traces.Began(ctx)
+	defer l.traces.Ended(ctx, "limiter peek")
+	return l.Limiter.Peek(ctx, r)
+}

@@ -1,0 +1,105 @@
+package traces
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// harmless exports spans without what may hold an address, a code or an ID that gives access. Instrumentation of others adds attributes with
+// each release, so what passes is listed here, and everything else goes: URLs, statements and their parameters, keys of Redis, events, links,
+// the texts of errors, and the caller's tracestate.
+type harmless struct{ sdktrace.SpanExporter }
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (h harmless) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	bare := make([]sdktrace.ReadOnlySpan, len(spans))
+	for i, s := range spans {
+		bare[i] = bareSpan{s}
+	}
+	return h.SpanExporter.ExportSpans(ctx, bare)
+}
+
+// Attributes of our own.
+const (
+	requestID = attribute.Key("sendcode.request_id")
+	app       = attribute.Key("sendcode.app")
+	channel   = attribute.Key("sendcode.channel")
+	event     = attribute.Key("sendcode.event")
+	attempt   = attribute.Key("sendcode.attempt")
+	provider  = attribute.Key("sendcode.provider")
+	outcome   = attribute.Key("sendcode.outcome")
+	reason    = attribute.Key("sendcode.reason")
+
+	route  = attribute.Key("http.route")
+	method = attribute.Key("http.request.method")
+	server = attribute.Key("server.address")
+)
+
+// passed are the attributes that are exported. Of none can a caller choose the value, but of the request's ID, which is checked
+// (requestid.Valid) and logged too.
+var passed = map[attribute.Key]bool{
+	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
+	route: true, method: true, "http.response.status_code": true, "error.type": true, server: true, "server.port": true,
+	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true, "pgx.sql_state": true,
+}
+
+// bareSpan is a span of which only harmless parts are read.
+type bareSpan struct{ sdktrace.ReadOnlySpan }
+
+// Attributes implements sdktrace.ReadOnlySpan.
+func (s bareSpan) Attributes() (all []attribute.KeyValue) {
+	for _, a := range s.ReadOnlySpan.Attributes() {
+		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port") // what the caller wrote into Host
+		if passed[a.Key] && !callers {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Name implements sdktrace.ReadOnlySpan. A request is named by its method and its route's template, all else by a command or by words of
+// ours: a name with other characters goes whole.
+func (s bareSpan) Name() string {
+	if s.SpanKind() == trace.SpanKindServer {
+		var name [2]string
+		for _, a := range s.ReadOnlySpan.Attributes() {
+			switch a.Key {
+			case method:
+				name[0] = a.Value.AsString()
+			case route:
+				name[1] = a.Value.AsString()
+			}
+		}
+		return strings.TrimSpace(strings.Join(name[:], " "))
+	}
+	name := s.ReadOnlySpan.Name()
+	if strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(" _.", c)
+	}) {
+		return s.SpanKind().String()
+	}
+	return name
+}
+
+// SpanContext implements sdktrace.ReadOnlySpan.
+func (s bareSpan) SpanContext() trace.SpanContext { return withoutState(s.ReadOnlySpan.SpanContext()) }
+
+// Parent implements sdktrace.ReadOnlySpan.
+func (s bareSpan) Parent() trace.SpanContext { return withoutState(s.ReadOnlySpan.Parent()) }
+
+// Events implements sdktrace.ReadOnlySpan: errors' texts may quote what was sent.
+func (s bareSpan) Events() []sdktrace.Event { return nil }
+
+// Links implements sdktrace.ReadOnlySpan.
+func (s bareSpan) Links() []sdktrace.Link { return nil }
+
+// Status implements sdktrace.ReadOnlySpan.
+func (s bareSpan) Status() sdktrace.Status {
+	return sdktrace.Status{Code: s.ReadOnlySpan.Status().Code}
+}
+
+func withoutState(s trace.SpanContext) trace.SpanContext { return s.WithTraceState(trace.TraceState{}) }

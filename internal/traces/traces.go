@@ -1,0 +1,108 @@
+// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if the standard variables name an exporter
+// (OpenTelemetry Specification, "Environment Variable Specification" and "OTLP Exporter Configuration"). The libraries of others note much
+// more of a request than may leave this process; what leaves is listed in harmless.go.
+package traces
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Traces makes spans. Safe for concurrent use. Spans that the exporter does not take in time wait in a queue of OTEL_BSP_MAX_QUEUE_SIZE, 2048,
+// and are dropped when that is full: no caller waits for the exporter.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// Open returns the traces that the environment asks for; nil if it asks for none. A variable that can't be used is logged without its value,
+// and what depends on it is off or has its default; it stops nothing. failed is called with each failure of an export.
+func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
+	on, problem := wanted(os.Getenv)
+	if problem != "" {
+		logger.Info("traces are off: a variable can't be used", "problem", problem)
+	}
+	if !on {
+		return nil
+	}
+	otel.SetLogger(logr.FromSlogHandler(bareLog{logger.Handler()}))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(failed))
+	out, err := otlptracehttp.New(ctx)
+	if err != nil {
+		logger.Info("traces are off: their exporter can't start", "error", err)
+		return nil
+	}
+	return exportingTo(ctx, out, version)
+}
+
+func exportingTo(ctx context.Context, out sdktrace.SpanExporter, version string) *Traces {
+	named := resource.NewSchemaless(attribute.String("service.name", "sendcode"), attribute.String("service.version", version))
+	given, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if all, merged := resource.Merge(named, given); err == nil && merged == nil {
+		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+	}
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(harmless{out}), sdktrace.WithResource(named))
+	return &Traces{p, p.Tracer("sendcode")}
+}
+
+// Close exports the spans that have ended, at most until ctx ends, and drops the others.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// wanted reports whether the variables name an exporter of traces that this program has. problem says which variable can't be used, without
+// its value, which may have a password.
+func wanted(getenv func(string) string) (on bool, problem string) {
+	// first returns the variable of traces or, if that is empty, of all signals.
+	first := func(what string) (name, value string) {
+		for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + what, "OTEL_EXPORTER_OTLP_" + what} {
+			if value = getenv(name); value != "" {
+				break
+			}
+		}
+		return name, value
+	}
+	endpointName, endpoint := first("ENDPOINT")
+	protocolName, protocol := first("PROTOCOL")
+	u, err := url.Parse(endpoint)
+	exporter := getenv("OTEL_TRACES_EXPORTER")
+	switch {
+	case strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && endpoint == "":
+		return false, ""
+	case exporter != "" && exporter != "otlp":
+		return false, "OTEL_TRACES_EXPORTER is neither otlp nor none"
+	case protocol != "" && protocol != "http/protobuf" && protocol != "http/json":
+		return false, protocolName + " is neither http/protobuf nor http/json"
+	case endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+		return false, endpointName + " is no http or https URL"
+	}
+	return true, ""
+}
+
+// bareLog logs what OpenTelemetry's libraries say of themselves, without its values: those are of variables, and may be secrets.
+type bareLog struct{ slog.Handler }
+
+// Enabled implements slog.Handler. The libraries log warnings at 1 below slog's information.
+func (h bareLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo-1 && h.Handler.Enabled(ctx, slog.LevelInfo)
+}
+
+// Handle implements slog.Handler.
+func (h bareLog) Handle(ctx context.Context, line slog.Record) error {
+	return h.Handler.Handle(ctx, slog.NewRecord(line.Time, slog.LevelInfo, "OpenTelemetry: "+line.Message, 0))
+}
+
+// WithAttrs implements slog.Handler.
+func (h bareLog) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler.
+func (h bareLog) WithGroup(string) slog.Handler { return h }
