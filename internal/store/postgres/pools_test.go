@@ -39,9 +39,9 @@ func TestParametersOfThePool(t *testing.T) {
 func TestDocumentsKnowTheConnections(t *testing.T) {
 	for file, wants := range map[string]map[string]int{
 		"operations": {
-			"`default_pool_size` is %d for each replica": ConnsPerReplica,
-			"%d are for sends, checks, looks and":        ConnsPerReplica - otherConns,
-			"the other %d, which":                        otherConns,
+			"Set `default_pool_size` to %d for each replica": ConnsPerReplica,
+			"%d serve sends, checks, looks and":              ConnsPerReplica - otherConns,
+			"The other %d serve the console":                 otherConns,
 		},
 		"PERFORMANCE": {"and %d connections to Postgres;": ConnsPerReplica},
 	} {
